@@ -1,13 +1,18 @@
-"""AddOffsetsToTxn: say that a transaction commits a group's offsets (KIP-98); refused, as there are no transactions.
+"""AddOffsetsToTxn: say that a transaction commits a group's offsets (KIP-98).
 
 v3 is flexible; v4 may answer TRANSACTION_ABORTABLE (KIP-890).
 """
 
+from typing import Any
+
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message
-from bridge.requests.api import Api, Broker
-from bridge.requests.rights import OF_A_TRANSACTION
+from bridge.requests.api import Api, Broker, Rest, Right, Rights, ServedBy
+from bridge.requests.authorization import Checks
+from bridge.requests.rights import GROUP, TRANSACTIONAL_ID
 from bridge.requests.session import Session
+from bridge.requests.transactional import connection_of, done, transactions_of
+from bridge.security.acls import Operation, Resource
 
 
 @message
@@ -29,8 +34,23 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Refuse, with the error that InitProducerId has for the transactional id."""
-    return Response(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    """Name the group; its offsets go to its own coordinator (TxnOffsetCommit)."""
+    added = transactions_of(broker, request.transactional_id).add_group(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        request.group_id,
+        protocol=1,  # a client of KIP-890 does not send it
+        connection=connection_of(session),
+    )
+    await done(added, session.api_version)
+    return Response(error_code=ErrorCode.NONE)
+
+
+async def _check_rights(request: Request, checks: Checks, rest: Rest) -> Any:
+    await checks.require(Operation.WRITE, Resource(TRANSACTIONAL_ID, request.transactional_id))
+    await checks.require(Operation.READ, Resource(GROUP, request.group_id))
+    return await rest(request)
 
 
 API = Api(
@@ -42,5 +62,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
-    rights=OF_A_TRANSACTION,
+    rights=Rights((Right(Operation.WRITE, TRANSACTIONAL_ID), Right(Operation.READ, GROUP)), _check_rights),
+    served_by=ServedBy.COORDINATOR,
 )

@@ -1,18 +1,30 @@
-"""AddPartitionsToTxn: say which partitions a transaction writes to (KIP-98); refused, as there are no transactions.
+"""AddPartitionsToTxn: say which partitions a transaction writes to (KIP-98).
 
 v3 is flexible; v4 takes several transactions and may only ask whether a partition is in one (KIP-890): brokers send it;
 v5 may answer TRANSACTION_ABORTABLE.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import field
-from typing import Annotated
+from typing import Annotated, Any
 
+from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, since, until
-from bridge.requests.api import Api, Broker
-from bridge.requests.rights import OF_A_TRANSACTION
+from bridge.requests.api import Api, Broker, Rest, Right, Rights, ServedBy
+from bridge.requests.authorization import Checks
+from bridge.requests.rights import CLUSTER, TOPIC, TRANSACTIONAL_ID
 from bridge.requests.session import Session
+from bridge.requests.transactional import connection_of, done, transactions_of
+from bridge.runtime.futures import gathered, gathered_for, in_turns
+from bridge.security.acls import Operation, Resource
+from bridge.storage.topics.topic import Topic
+from bridge.transactions.transactions import Partition
+
+SEVERAL = 4
+"""The version from which on brokers send it, for several transactions."""
+_ABORTABLE_FROM = 5
+_Errors = Mapping[tuple[str, int], int]
 
 
 @message
@@ -80,27 +92,143 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Refuse every partition, with the error that InitProducerId has for the transactional id."""
-    return Response(
-        results_by_transaction=[
-            ResponseTransaction(transactional_id=one.transactional_id, topic_results=_refused(one.topics))
-            for one in request.transactions
-        ],
-        results_by_topic_v3_and_below=_refused(request.v3_and_below_topics),
+    """Name the partitions, all or none; what a node asks is answered for each transaction."""
+    if session.api_version >= SEVERAL:
+        results = await gathered(_of_node(one, broker, session) for one in request.transactions)
+        return Response(results_by_transaction=results)
+    topics = request.v3_and_below_topics
+    found, errors = await _found(topics, broker)
+    if not errors:
+        added = transactions_of(broker, request.v3_and_below_transactional_id).add_partitions(
+            request.v3_and_below_transactional_id,
+            request.v3_and_below_producer_id,
+            request.v3_and_below_producer_epoch,
+            await _partitions(topics, found),
+            await _firsts(topics, found),
+            protocol=1,
+            connection=connection_of(session),
+        )
+        await done(added, session.api_version)
+    return Response(results_by_topic_v3_and_below=_results(topics, errors, _otherwise(errors)))
+
+
+async def _of_node(one: RequestTransaction, broker: Broker, session: Session) -> ResponseTransaction:
+    found, errors = await _found(one.topics, broker)
+    otherwise: int = _otherwise(errors)
+    if not errors:
+        try:
+            await _add_or_verify(one, found, broker, session.api_version)
+        except KafkaError as error:
+            otherwise = error.code
+    return ResponseTransaction(
+        transactional_id=one.transactional_id, topic_results=_results(one.topics, errors, otherwise)
     )
 
 
-def _refused(topics: Iterable[RequestTopic]) -> list[ResponseTopic]:
-    error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+async def _add_or_verify(one: RequestTransaction, found: Mapping[str, Topic], broker: Broker, version: int) -> None:
+    transactions = transactions_of(broker, one.transactional_id)
+    partitions = await _partitions(one.topics, found)
+    if not one.verify_only:
+        added = transactions.add_partitions(
+            one.transactional_id, one.producer_id, one.producer_epoch, partitions, {}, protocol=2
+        )
+        await done(added, version)
+        return
+    try:
+        keys = [(partition.topic_id, partition.index) for partition in partitions]
+        await transactions.stamp(one.transactional_id, one.producer_id, one.producer_epoch, keys)
+    except KafkaError as error:
+        if error.code == ErrorCode.INVALID_TXN_STATE and version >= _ABORTABLE_FROM:
+            raise KafkaError(ErrorCode.TRANSACTION_ABORTABLE) from None
+        raise
+
+
+async def _found(topics: Iterable[RequestTopic], broker: Broker) -> tuple[dict[str, Topic], dict[tuple[str, int], int]]:
+    """The topics that are there; the errors of partitions that are not."""
+    found = await gathered_for((topic.name for topic in topics), lambda name: _topic(name, broker))
+    errors = {
+        (topic.name, index): int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        async for topic in in_turns(topics)
+        for index in topic.partitions
+        if (there := found[topic.name]) is None or not 0 <= index < there.partitions
+    }
+    return {name: topic for name, topic in found.items() if topic is not None}, errors
+
+
+async def _topic(name: str, broker: Broker) -> Topic | None:
+    try:
+        return await broker.topics.get(name)
+    except KafkaError as error:
+        if error.code != ErrorCode.INVALID_TOPIC_EXCEPTION:
+            raise
+        return None
+
+
+async def _partitions(topics: Iterable[RequestTopic], found: Mapping[str, Topic]) -> list[Partition]:
+    return [
+        Partition(topic.name, found[topic.name].id.hex, index)
+        async for topic in in_turns(topics)
+        for index in topic.partitions
+    ]
+
+
+async def _firsts(topics: Iterable[RequestTopic], found: Mapping[str, Topic]) -> dict[tuple[str, int], int]:
+    """Where the logs end that are open here: the transaction's first records come behind that."""
+    return {
+        (there.id.hex, index): end
+        async for topic in in_turns(topics)
+        for there in (found[topic.name],)
+        for index in topic.partitions
+        if (log := there.logs.get(index)) is not None and (end := log.known_end) is not None
+    }
+
+
+def _otherwise(errors: _Errors) -> ErrorCode:
+    """Of the partitions that nothing is wrong with."""
+    return ErrorCode.OPERATION_NOT_ATTEMPTED if errors else ErrorCode.NONE
+
+
+def _results(topics: Iterable[RequestTopic], errors: _Errors, otherwise: int) -> list[ResponseTopic]:
     return [
         ResponseTopic(
             name=topic.name,
             results_by_partition=[
-                ResponsePartition(partition_index=index, partition_error_code=error) for index in topic.partitions
+                ResponsePartition(
+                    partition_index=index, partition_error_code=errors.get((topic.name, index), otherwise)
+                )
+                for index in topic.partitions
             ],
         )
         for topic in topics
     ]
+
+
+def error_response(request: Request, error: int, text: str, version: int) -> Response:
+    """The error of every partition, or of the request of a node."""
+    if version >= SEVERAL:
+        return Response(error_code=error)
+    return Response(results_by_topic_v3_and_below=_results(request.v3_and_below_topics, {}, error))
+
+
+async def _check_rights(request: Request, checks: Checks, rest: Rest) -> Any:
+    if checks.session.api_version >= SEVERAL:
+        await checks.require(Operation.CLUSTER_ACTION)
+        return await rest(request)
+    await checks.require(Operation.WRITE, Resource(TRANSACTIONAL_ID, request.v3_and_below_transactional_id))
+    topics = request.v3_and_below_topics
+    denied = await checks.denied(Operation.WRITE, TOPIC, {topic.name for topic in topics})
+    if not denied:
+        return await rest(request)
+    allowed = [topic for topic in topics if topic.name not in denied]
+    _, errors = await _found(allowed, checks.broker)
+    refused = {
+        (topic.name, index): int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        for topic in topics
+        if topic.name in denied
+        for index in topic.partitions
+    }
+    results = _results(topics, {**errors, **refused}, ErrorCode.OPERATION_NOT_ATTEMPTED)
+    return Response(results_by_topic_v3_and_below=results)
 
 
 API = Api(
@@ -112,6 +240,14 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
-    rights=OF_A_TRANSACTION,
-    pure=True,
+    rights=Rights(
+        (
+            Right(Operation.WRITE, TRANSACTIONAL_ID),
+            Right(Operation.WRITE, TOPIC),
+            Right(Operation.CLUSTER_ACTION, CLUSTER, "from v4 on"),
+        ),
+        _check_rights,
+    ),
+    error_response=error_response,
+    served_by=ServedBy.COORDINATOR,
 )

@@ -1,11 +1,14 @@
-"""DescribeProducers: the idempotent producers that write to partitions (KIP-664).
+"""DescribeProducers: the idempotent and transactional producers that write to partitions (KIP-664).
 
-Those that have written through this bridge in the last ten minutes are listed, as Pulsar has no list of them.
+Those that have an open transaction there are listed, and those that have written through this bridge in the last ten
+minutes, as Pulsar has no list of them.
 """
+
+from collections.abc import Sequence
 
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
-from bridge.kafka.message import Int16, Int32, Int64, message
+from bridge.kafka.message import Int16, Int32, Int64, message, with_defaults
 from bridge.requests import leadership
 from bridge.requests.api import Api, Broker, ServedBy
 from bridge.requests.rights import each
@@ -13,6 +16,8 @@ from bridge.requests.session import Session
 from bridge.runtime.futures import gathered
 from bridge.security.acls import Operation
 from bridge.storage.names import check
+from bridge.storage.topics.topic import Topic
+from bridge.storage.visibility import OpenTransaction
 
 
 @message
@@ -32,7 +37,7 @@ class Request:
 
 @message
 class Producer:
-    """A producer; −1 for what is unknown, and for transactions."""
+    """A producer; −1 for what is unknown, and where it has no open transaction."""
 
     producer_id: Int64
     producer_epoch: Int32
@@ -70,6 +75,8 @@ class Response:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """List the producers of each partition."""
+    if broker.transactions is not None:
+        await broker.transactions.outcomes.confirm()
 
     async def topic(wanted: RequestTopic) -> ResponseTopic:
         found = (_partition(wanted.name, index, broker) for index in wanted.partition_indexes)
@@ -90,11 +97,24 @@ async def _partition(name: str, index: int, broker: Broker) -> ResponsePartition
         return ResponsePartition(
             partition_index=index, error_code=error.code, error_message=error.message or None, active_producers=[]
         )
-    producers = [
-        Producer(producer_id=one, producer_epoch=last.epoch, last_sequence=last.sequence, coordinator_epoch=-1)
+    producers = {
+        one: Producer(producer_id=one, producer_epoch=last.epoch, last_sequence=last.sequence, coordinator_epoch=-1)
         for one, last in log.producers()
-    ]
-    return ResponsePartition(partition_index=index, error_code=ErrorCode.NONE, active_producers=producers)
+    }
+    for transaction, first, begun_ms in _open_in(topic, index, broker):
+        producer_id, epoch, _ = transaction.identity
+        producer = producers.setdefault(producer_id, with_defaults(Producer, producer_id=producer_id))
+        producer.producer_epoch = epoch
+        producer.coordinator_epoch = 0
+        producer.last_timestamp = begun_ms
+        producer.current_txn_start_offset = log.known_start if first is None else first
+    return ResponsePartition(
+        partition_index=index, error_code=ErrorCode.NONE, active_producers=list(producers.values())
+    )
+
+
+def _open_in(topic: Topic, index: int, broker: Broker) -> Sequence[OpenTransaction]:
+    return () if broker.transactions is None else broker.transactions.outcomes.open_in(topic.id.hex, index)
 
 
 API = Api(

@@ -1,10 +1,14 @@
-"""DescribeTransactions: the states of transactional ids (KIP-664); there are none."""
+"""DescribeTransactions: the states of transactional ids (KIP-664)."""
 
+from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, with_defaults
-from bridge.requests.api import Api, Broker
-from bridge.requests.rights import TRANSACTIONAL_ID, each
+from bridge.requests.api import Api, Broker, ServedBy
+from bridge.requests.authorization import checks_of
+from bridge.requests.rights import TOPIC, TRANSACTIONAL_ID, each
 from bridge.requests.session import Session
+from bridge.requests.transactional import ONGOING, shown_state
+from bridge.runtime.futures import gathered_for, in_turns
 from bridge.security.acls import Operation
 
 
@@ -46,12 +50,41 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Answer for each that it is not known."""
-    return Response(transaction_states=[_unknown(one) for one in request.transactional_ids])
+    """Describe each; topics that the client may not know of are left out."""
+    found = await gathered_for(request.transactional_ids, lambda one: _described(one, broker, session))
+    return Response(transaction_states=[found[one] for one in request.transactional_ids])
 
 
-def _unknown(transactional_id: str) -> State:
-    error = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if transactional_id else ErrorCode.INVALID_REQUEST
+async def _described(transactional_id: str, broker: Broker, session: Session) -> State:
+    if not transactional_id:
+        return _refused(transactional_id, ErrorCode.INVALID_REQUEST)
+    try:
+        record = None if broker.transactions is None else await broker.transactions.describe(transactional_id)
+    except KafkaError as error:
+        return _refused(transactional_id, error.code)
+    if record is None:
+        return _refused(transactional_id, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
+    names = {topic for topic, _ in record.partitions}
+    checks = checks_of(broker, session)
+    denied = () if checks is None else await checks.denied(Operation.DESCRIBE, TOPIC, names, lists=True)
+    state = shown_state(record)
+    return State(
+        error_code=ErrorCode.NONE,
+        transactional_id=transactional_id,
+        transaction_state=state,
+        transaction_timeout_ms=record.timeout_ms,
+        transaction_start_time_ms=record.begun_ms if state == ONGOING else -1,
+        producer_id=record.producer_id,
+        producer_epoch=record.epoch,
+        topics=[
+            Topic(topic=topic, partitions=[index for first, last in ranges for index in range(first, last + 1)])
+            async for (topic, _), ranges in in_turns(record.partitions.items())
+            if topic not in denied
+        ],
+    )
+
+
+def _refused(transactional_id: str, error: int) -> State:
     return with_defaults(State, error_code=error, transactional_id=transactional_id)
 
 
@@ -65,6 +98,6 @@ API = Api(
     request=Request,
     response=Response,
     rights=each(Operation.DESCRIBE, kind=TRANSACTIONAL_ID, asked="transactional_ids", name=""),
+    served_by=ServedBy.COORDINATOR,
     read_only=True,
-    pure=True,
 )

@@ -1,4 +1,4 @@
-"""EndTxn: commit or abort a transaction (KIP-98); refused, as there are no transactions.
+"""EndTxn: commit or abort a transaction (KIP-98).
 
 v3 is flexible; v4 may answer TRANSACTION_ABORTABLE; v5 gives the producer its next epoch (both KIP-890).
 """
@@ -7,9 +7,14 @@ from typing import Annotated
 
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, since
-from bridge.requests.api import Api, Broker
-from bridge.requests.rights import OF_A_TRANSACTION
+from bridge.requests.api import Api, Broker, ServedBy
+from bridge.requests.rights import TRANSACTIONAL_ID, whole
 from bridge.requests.session import Session
+from bridge.requests.transactional import connection_of, done, transactions_of
+from bridge.security.acls import Operation
+
+EPOCH_EACH = 5
+"""The version from which on each transaction has an epoch of its own."""
 
 
 @message
@@ -33,8 +38,18 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Refuse, with the error that InitProducerId has for the transactional id."""
-    return Response(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    """Decide; the answer leaves when that is stored."""
+    protocol = 2 if session.api_version >= EPOCH_EACH else 1
+    ended = transactions_of(broker, request.transactional_id).end(
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        committed=request.committed,
+        protocol=protocol,
+        connection=connection_of(session) if protocol == 1 else None,
+    )
+    change = await done(ended, session.api_version)
+    return Response(error_code=ErrorCode.NONE, producer_id=change.producer_id, producer_epoch=change.epoch)
 
 
 API = Api(
@@ -46,5 +61,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
-    rights=OF_A_TRANSACTION,
+    rights=whole(Operation.WRITE, TRANSACTIONAL_ID, "transactional_id"),
+    served_by=ServedBy.COORDINATOR,
 )

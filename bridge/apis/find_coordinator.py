@@ -1,10 +1,11 @@
-"""FindCoordinator: which node coordinates a group, by the view of the cluster.
+"""FindCoordinator: which node coordinates a group or a transactional id, by the view of the cluster.
 
 v1 adds transactions' coordinators (key type 1); v3 is flexible; v4 takes and answers several keys (KIP-699); v5 may
 answer TRANSACTION_ABORTABLE (KIP-890); v6 adds the state of share groups (key type 2, KIP-932).
 librdkafka takes a server without this API for one without lz4, and silently stops compressing.
 """
 
+import asyncio
 from dataclasses import field
 from typing import Annotated, Any
 
@@ -17,9 +18,16 @@ from bridge.requests.authorization import ERRORS, Checks
 from bridge.requests.rights import joined, refused
 from bridge.requests.session import Session
 from bridge.security.acls import Operation, Resource, ResourceType
+from bridge.telemetry import log
+
+_log = log.get(__name__)
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 """Types of keys."""
+_NO_SLOT = 1 << 31
+"""No node has it."""
+_CREATION_SECONDS = 5.0
+"""For what transactions are kept in, when the first client looks for a coordinator."""
 
 
 @message
@@ -57,14 +65,15 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Name the node that has each group's slot, and this one for every transactional id.
+    """Name the node that has each key's slot; this one for transactional ids where they are refused.
 
-    Transactions are refused only by InitProducerId: if they were refused here, clients would look for their coordinator
-    again and again, or report only that there is none.
+    Only InitProducerId refuses them: if they were refused here, clients would look for their coordinator again and
+    again, or report only that there is none.
     """
-    cluster = broker.cluster.snapshot  # the whole answer is of one view
     keys = request.coordinator_keys or [request.key]
-    found = [_find(key, request.key_type, broker, cluster, session.listener) for key in keys]
+    slots = await _slots(keys, request.key_type, broker)
+    cluster = broker.cluster.snapshot  # the whole answer is of one view
+    found = [_find(key, slots.get(key), request.key_type, broker, cluster, session.listener) for key in keys]
     if request.coordinator_keys:
         return Response(coordinators=found)
     one = found[0]
@@ -73,14 +82,29 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     )
 
 
-def _find(key: str, key_type: int, broker: Broker, cluster: ClusterSnapshot, listener: str) -> Coordinator:
+async def _slots(keys: list[str], key_type: int, broker: Broker) -> dict[str, int]:
+    """The group slot that each key goes with, where it has one."""
+    if key_type == GROUP:
+        return {key: broker.groups.slot_of(key) for key in keys}
+    if key_type != TRANSACTION or broker.transactions is None:
+        return {}
+    try:
+        async with asyncio.timeout(_CREATION_SECONDS):
+            return {key: await broker.transactions.group_slot_of(key) for key in keys}
+    except (KafkaError, TimeoutError) as error:
+        _log.warning("! no coordinator of transactions", extra={"error": str(error) or "Pulsar does not answer"})
+        return dict.fromkeys(keys, _NO_SLOT)
+
+
+def _find(
+    key: str, slot: int | None, key_type: int, broker: Broker, cluster: ClusterSnapshot, listener: str
+) -> Coordinator:
     if key_type not in (GROUP, TRANSACTION):
         # share groups are not supported: the answer is that of a Kafka without them
         error = ErrorCode.INVALID_REQUEST
         text = None if key_type == SHARE else error.text
         return Coordinator(key=key, error_code=error, error_message=text)
-    here = cluster.node(broker.cluster.node_id)
-    node = here if key_type == TRANSACTION else cluster.coordinator(broker.groups.slot_of(key))
+    node = cluster.node(broker.cluster.node_id) if slot is None else cluster.coordinator(slot)
     node = None if node is None else cluster.node_at(node.id, listener)
     if node is None:  # or it lacks the listener that the client came in by, as in Kafka
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -117,5 +141,4 @@ API = Api(
         _check_rights,
     ),
     read_only=True,
-    pure=True,
 )

@@ -10,15 +10,17 @@ from typing import Annotated, Any
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, since
-from bridge.requests.api import Api, Broker, Rest, Right, Rights
+from bridge.requests.api import Api, Broker, Rest, Right, Rights, ServedBy
 from bridge.requests.authorization import Checks
 from bridge.requests.rights import CLUSTER, TOPIC, TRANSACTIONAL_ID
 from bridge.requests.session import Session
+from bridge.requests.transactional import connection_of, done, transactions_of
 from bridge.security.acls import Operation, Resource
 from bridge.telemetry import log
 
 _log = log.get(__name__)
 
+_FENCED_FROM = 4
 _TIMEOUT_SECONDS = 10.0
 """After it clients are told to ask again (COORDINATOR_LOAD_IN_PROGRESS)."""
 
@@ -44,15 +46,15 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Assign an id; transactions are refused.
+    """Assign an id, or begin another epoch of a transactional id, which aborts what is open there.
 
-    A producer that sends its id (KIP-360: after an error its records may be out of order) gets a new one, as from a
-    broker that has forgotten it.
+    An idempotent producer that sends its id (KIP-360: after an error its records may be out of order) gets a new one,
+    as from a broker that has forgotten it.
     """
     if request.transactional_id == "" or (request.producer_id < 0) != (request.producer_epoch < 0):
         return Response(error_code=ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
-        return Response(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return await _of_transactional_id(request.transactional_id, request, broker, session)
     try:
         async with asyncio.timeout(_TIMEOUT_SECONDS):
             producer_id = await broker.topics.producer_ids.next()
@@ -60,6 +62,14 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         _log.warning("! no producer id", extra={"error": str(error) or "Pulsar does not answer"})
         return Response(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     return Response(error_code=ErrorCode.NONE, producer_id=producer_id, producer_epoch=0)
+
+
+async def _of_transactional_id(name: str, request: Request, broker: Broker, session: Session) -> Response:
+    begun = transactions_of(broker, name).init_producer_id(
+        name, request.producer_id, request.producer_epoch, request.transaction_timeout_ms, connection_of(session)
+    )
+    change = await done(begun, session.api_version, _FENCED_FROM)
+    return Response(error_code=ErrorCode.NONE, producer_id=change.producer_id, producer_epoch=change.epoch)
 
 
 async def _check_rights(request: Request, checks: Checks, rest: Rest) -> Any:
@@ -95,4 +105,5 @@ API = Api(
         ),
         _check_rights,
     ),
+    served_by=ServedBy.COORDINATOR,
 )

@@ -1,18 +1,23 @@
-"""ListTransactions: the transactional ids that this node coordinates (KIP-664); there are none.
+"""ListTransactions: the transactional ids that this node coordinates (KIP-664).
 
 v1 adds a filter by duration (KIP-994), v2 one by a pattern (KIP-1152).
 """
 
-import re
-from typing import Annotated
+import time
+from collections.abc import Callable
+from typing import Annotated, Any
 
-from bridge.errors import KafkaError
+from bridge.groups.consumer.regex import compiled
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, since
-from bridge.requests.api import Api, Broker, Right, Rights
+from bridge.requests.api import Api, Broker, Rest, Right, Rights, ServedBy
+from bridge.requests.authorization import Checks
 from bridge.requests.rights import TRANSACTIONAL_ID
 from bridge.requests.session import Session
+from bridge.requests.transactional import ONGOING, shown_state
+from bridge.runtime.futures import in_turns
 from bridge.security.acls import Operation
+from bridge.transactions.transactions import TransactionRecord
 
 STATES = frozenset(
     (
@@ -59,14 +64,42 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Answer that there are none."""
-    if request.transactional_id_pattern:
-        try:
-            re.compile(request.transactional_id_pattern)
-        except re.error:
-            raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION) from None
+    """List those that every filter takes."""
     unknown = [name for name in dict.fromkeys(request.state_filters) if name not in STATES]
-    return Response(error_code=ErrorCode.NONE, unknown_state_filters=unknown, transaction_states=[])
+    takes = _filter(request)
+    found = [] if broker.transactions is None else await broker.transactions.all()
+    states = [
+        State(transactional_id=name, producer_id=record.producer_id, transaction_state=shown_state(record))
+        async for name, record in in_turns(found)
+        if takes(name, record)
+    ]
+    return Response(error_code=ErrorCode.NONE, unknown_state_filters=unknown, transaction_states=states)
+
+
+def _filter(request: Request) -> Callable[[str, TransactionRecord], bool]:
+    states, producer_ids = set(request.state_filters), set(request.producer_id_filters)
+    pattern = request.transactional_id_pattern
+    fits = compiled(pattern) if pattern else None
+    begun_before = time.time_ns() // 1_000_000 - request.duration_filter
+
+    def takes(name: str, record: TransactionRecord) -> bool:
+        state = shown_state(record)
+        return (
+            (not states or state in states)
+            and (not producer_ids or record.producer_id in producer_ids)
+            and (request.duration_filter < 0 or (state == ONGOING and record.begun_ms < begun_before))
+            and (fits is None or fits(name))
+        )
+
+    return takes
+
+
+async def _check_rights(request: Request, checks: Checks, rest: Rest) -> Any:
+    response: Response = await rest(request)
+    names = [one.transactional_id for one in response.transaction_states]
+    denied = await checks.denied(Operation.DESCRIBE, TRANSACTIONAL_ID, names, lists=True)
+    response.transaction_states = [one for one in response.transaction_states if one.transactional_id not in denied]
+    return response
 
 
 API = Api(
@@ -78,7 +111,7 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
-    rights=Rights((Right(Operation.DESCRIBE, TRANSACTIONAL_ID, "to be listed"),)),
+    rights=Rights((Right(Operation.DESCRIBE, TRANSACTIONAL_ID, "to be listed"),), _check_rights),
+    served_by=ServedBy.ITSELF,
     read_only=True,
-    pure=True,
 )

@@ -1,9 +1,9 @@
 """OffsetFetch: how far groups have read.
 
 v2 takes null for all topics, and adds an error_code; v3 adds throttle_time_ms; v5 adds committed_leader_epoch
-(KIP-320); v6 is flexible; v7 adds require_stable (KIP-447: without transactions every offset is stable); v8 takes and
-answers several groups (KIP-709); v9 lets members of the new consumer protocol name their epoch (KIP-848); v10 names
-topics by their ids.
+(KIP-320); v6 is flexible; v7 adds require_stable: no offset that an open transaction may change (KIP-447); v8 takes
+and answers several groups (KIP-709); v9 lets members of the new consumer protocol name their epoch (KIP-848); v10
+names topics by their ids.
 
 librdkafka, up to 2.16 at least, never asks again after NOT_COORDINATOR or COORDINATOR_NOT_AVAILABLE: its consumer stays
 a member and reads nothing (confluentinc/librdkafka#5586). When its connection breaks it looks the coordinator up again.
@@ -105,10 +105,11 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     """Answer from memory, which holds what Pulsar has acknowledged."""
     if request.groups:
         by_id = session.api_version >= BY_ID
-        groups = await gathered(_group(one, by_id, broker) for one in request.groups)
+        groups = await gathered(_group(one, request.require_stable, by_id, broker) for one in request.groups)
         _check_answerable(groups, session)
         return Response(groups=groups)
-    one = await _group(RequestGroup(group_id=request.group_id, topics=request.topics), False, broker)
+    wanted = RequestGroup(group_id=request.group_id, topics=request.topics)
+    one = await _group(wanted, request.require_stable, False, broker)
     _check_answerable([one], session)
     if one.error_code and session.api_version < TOP_LEVEL_ERROR:  # the partitions are the only place for it
         one.topics = await _named(request.topics or (), {}, ErrorCode(one.error_code))
@@ -122,11 +123,11 @@ def _check_answerable(groups: Sequence[ResponseGroup], session: Session) -> None
             raise Unanswered(one.error_code, f"group {one.group_id} is coordinated elsewhere")
 
 
-async def _group(group: RequestGroup, by_id: bool, broker: Broker) -> ResponseGroup:
+async def _group(group: RequestGroup, require_stable: bool, by_id: bool, broker: Broker) -> ResponseGroup:
     try:
         if group.member_id is not None or group.member_epoch >= 0:
             await broker.groups.check_fetch(group.group_id, group.member_id, group.member_epoch)
-        offsets = await broker.offsets.fetch(group.group_id)
+        offsets = await broker.offsets.fetch(group.group_id, require_stable=require_stable)
         if by_id and group.topics is not None:
             await name_topics(group.topics, broker)
         found = await (_all(offsets) if group.topics is None else _named(group.topics, offsets, ErrorCode.NONE))
@@ -153,7 +154,7 @@ async def _identified(found: list[ResponseTopic], asked: Sequence[Topic] | None,
 
 
 async def _named(
-    topics: Iterable[Topic], offsets: Mapping[TopicPartition, StoredOffset], error: ErrorCode
+    topics: Iterable[Topic], offsets: Mapping[TopicPartition, StoredOffset | None], error: ErrorCode
 ) -> list[ResponseTopic]:
     return [
         ResponseTopic(
@@ -167,15 +168,17 @@ async def _named(
     ]
 
 
-async def _all(offsets: Mapping[TopicPartition, StoredOffset]) -> list[ResponseTopic]:
+async def _all(offsets: Mapping[TopicPartition, StoredOffset | None]) -> list[ResponseTopic]:
     topics: dict[str, ResponseTopic] = {}
-    async for (name, index), stored in in_turns(sorted(offsets.items())):
+    async for name, index in in_turns(sorted(offsets)):
         topic = topics.setdefault(name, ResponseTopic(name=name))
-        topic.partitions.append(_partition(index, stored, ErrorCode.NONE))
+        topic.partitions.append(_partition(index, offsets[name, index], ErrorCode.NONE))
     return list(topics.values())
 
 
-def _partition(index: int, stored: StoredOffset, error: int) -> ResponsePartition:
+def _partition(index: int, stored: StoredOffset | None, error: int) -> ResponsePartition:
+    if stored is None:
+        return ResponsePartition(partition_index=index, error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT)
     return ResponsePartition(
         partition_index=index,
         committed_offset=stored.offset,

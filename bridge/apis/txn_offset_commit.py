@@ -1,16 +1,34 @@
-"""TxnOffsetCommit: commit a group's offsets in a transaction (KIP-98); refused, as there are no transactions.
+"""TxnOffsetCommit: commit a group's offsets in a transaction (KIP-98).
 
 v2 adds committed_leader_epoch; v3 is flexible and names the member (KIP-447); v4 may answer TRANSACTION_ABORTABLE, and
 v5 adds the group to the transaction (both KIP-890).
 """
 
-from typing import Annotated
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+from typing import Annotated, Any
 
+from bridge.errors import KafkaError, Unanswered
+from bridge.groups.offsets import Committer, TopicPartition
+from bridge.groups.store.records import StoredOffset
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, since
-from bridge.requests.api import Api, Broker
-from bridge.requests.rights import OF_A_TRANSACTION
+from bridge.requests.api import Api, Broker, RequestLimit, Rest, Right, Rights, ServedBy
+from bridge.requests.authorization import Checks
+from bridge.requests.responses import DeferredResponse
+from bridge.requests.rights import GROUP, TOPIC, TRANSACTIONAL_ID, joined, refused
 from bridge.requests.session import Session
+from bridge.requests.transactional import as_known, connection_of, transactions_of
+from bridge.runtime.futures import in_turns
+from bridge.security.acls import Operation, Resource
+from bridge.transactions.transactions import Connection
+
+ADDS = 5
+"""The version from which on it adds the group to the transaction."""
+_ABORTABLE_FROM = 4
+_LOADING_FROM = 2
+"""The versions from which on clients know TRANSACTION_ABORTABLE and COORDINATOR_LOAD_IN_PROGRESS."""
 
 
 @message
@@ -69,20 +87,88 @@ class Response:
     topics: list[ResponseTopic]
 
 
-async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Refuse every partition, with the error that InitProducerId has for the transactional id."""
-    error = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+async def handle(request: Request, broker: Broker, session: Session) -> DeferredResponse[Response]:
+    """Have the offsets stored; they count from when the transaction is committed on."""
+    version = session.api_version
+    try:
+        stored = await _stored(request, broker, session)
+    except Unanswered:
+        raise
+    except KafkaError as error:
+        raise KafkaError(_known(error.code, version), error.message) from None
+    return DeferredResponse(stored, lambda errors: _answer(request, errors, version))
+
+
+async def _stored(
+    request: Request, broker: Broker, session: Session
+) -> "asyncio.Future[dict[TopicPartition, ErrorCode]]":
+    transactional_id, group = request.transactional_id, request.group_id
+    transactions = transactions_of(broker, transactional_id)
+    producer = request.producer_id, request.producer_epoch
+    if not group:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+    connection: Connection | None = connection_of(session)
+    if session.api_version >= ADDS:
+        connection = None
+        if transactions.is_holder(transactional_id):
+            change = await transactions.add_group(transactional_id, *producer, group, protocol=2)
+            if change.error is not ErrorCode.NONE:
+                raise KafkaError(change.error)
+    transaction = await transactions.stamp_group(transactional_id, *producer, group)
+    member = Committer(request.member_id, request.group_instance_id, request.generation_id)
+    return await broker.offsets.commit_in_transaction(
+        group,
+        member,
+        transaction,
+        await _wanted(request),
+        partial(transactions.refusal, transactional_id, transaction, group, connection),
+    )
+
+
+async def _wanted(request: Request) -> dict[TopicPartition, StoredOffset]:
+    return {
+        (topic.name, one.partition_index): StoredOffset(
+            offset=one.committed_offset,
+            leader_epoch=one.committed_leader_epoch,
+            metadata=one.committed_metadata or "",
+        )
+        async for topic in in_turns(request.topics)
+        for one in topic.partitions
+    }
+
+
+def _answer(request: Request, errors: Mapping[TopicPartition, ErrorCode], version: int) -> Response:
     return Response(
         topics=[
             ResponseTopic(
                 name=topic.name,
                 partitions=[
-                    ResponsePartition(partition_index=one.partition_index, error_code=error) for one in topic.partitions
+                    ResponsePartition(
+                        partition_index=one.partition_index,
+                        error_code=_known(errors[topic.name, one.partition_index], version),
+                    )
+                    for one in topic.partitions
                 ],
             )
             for topic in request.topics
         ]
     )
+
+
+def _known(error: int, version: int) -> ErrorCode:
+    """An error as this version knows it."""
+    if error == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS and version < _LOADING_FROM:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if error == ErrorCode.INVALID_TXN_STATE and version >= _ABORTABLE_FROM:
+        return ErrorCode.TRANSACTION_ABORTABLE
+    return as_known(error, version)
+
+
+async def _check_rights(request: Request, checks: Checks, rest: Rest) -> Any:
+    await checks.require(Operation.WRITE, Resource(TRANSACTIONAL_ID, request.transactional_id))
+    await checks.require(Operation.READ, Resource(GROUP, request.group_id))
+    refusals = await refused(request, checks, Operation.READ, TOPIC, "topics", "name")
+    return refusals if refusals is not None and not request.topics else joined(await rest(request), refusals)
 
 
 API = Api(
@@ -94,6 +180,16 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
-    rights=OF_A_TRANSACTION,
-    pure=True,
+    rights=Rights(
+        (Right(Operation.WRITE, TRANSACTIONAL_ID), Right(Operation.READ, GROUP), Right(Operation.READ, TOPIC)),
+        _check_rights,
+    ),
+    served_by=ServedBy.COORDINATOR,
+    limits=(
+        RequestLimit(
+            "characters (UTF-16) of an offset's metadata",
+            "groups.max_offset_metadata_bytes",
+            ErrorCode.OFFSET_METADATA_TOO_LARGE,
+        ),
+    ),
 )

@@ -28,6 +28,7 @@ def fingerprint(settings: Settings) -> str:
         "cluster": {"addressing": settings.cluster.addressing},
         "tenants": asdict(settings.tenants),
         "groups": {name: value for name, value in asdict(settings.groups).items() if name != _NOT_OF_GROUPS},
+        "transactions": asdict(settings.transactions),
     }
     hashes = [f"{section}:{_hash(values)}" for section, values in sections.items()]
     return ",".join([*hashes, f"{_RACKS}:{'on' if settings.cluster.rack_aware_fetch else 'off'}"])

@@ -13,6 +13,7 @@ from bridge.config.sections import (
     RetentionSettings,
     Settings,
     StorageSettings,
+    TransactionSettings,
 )
 from bridge.config.security import SecuritySettings
 from bridge.config.tenants import TenantSettings
@@ -38,6 +39,7 @@ __all__ = [
     "Settings",
     "StorageSettings",
     "TenantSettings",
+    "TransactionSettings",
     "admin_urls",
     "load",
     "load_text",

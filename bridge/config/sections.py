@@ -217,6 +217,21 @@ class GroupSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class TransactionSettings:
+    """Transactional ids and their transactions."""
+
+    slots: int = integer(8, 1, 1024)
+    max_timeout_ms: int = integer(900_000, 1, INT32_MAX)
+    id_expiration_ms: int = integer(604_800_000, 60_000)
+    max_partitions: int = integer(10_000, 1, INT32_MAX)
+    max_ids: int = integer(100_000, 1, INT32_MAX)
+    compact_after_writes: int = integer(500_000, 1)
+
+    def __post_init__(self) -> None:
+        check_rules("transactions", self)
+
+
+@dataclass(frozen=True, slots=True)
 class LogSettings:
     """The settings of what is logged, and how."""
 
@@ -237,6 +252,7 @@ class Settings:
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     storage: StorageSettings = field(default_factory=StorageSettings)
     groups: GroupSettings = field(default_factory=GroupSettings)
+    transactions: TransactionSettings = field(default_factory=TransactionSettings)
     http: HttpSettings = field(default_factory=HttpSettings)
     log: LogSettings = field(default_factory=LogSettings)
     security: SecuritySettings = field(default_factory=SecuritySettings)

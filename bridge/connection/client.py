@@ -76,6 +76,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             id=self._number,
             peer=peer,
             listener=self._listener.name,
+            connected_at=self._connected_at,
             login=self._login,
             principal=principal or ANONYMOUS,
             remaining_response_bytes=pending.remaining,

@@ -9,8 +9,8 @@ A group is in memory from its first request on, and ours until the store says th
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable
-from typing import ParamSpec
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Final, ParamSpec
 
 from bridge.config import GroupSettings
 from bridge.errors import KafkaError
@@ -24,6 +24,7 @@ from bridge.groups.consumer.state import ConsumerGroup, HeartbeatAnswer, MemberH
 from bridge.groups.consumer.topics import ALL_CLIENTS, Catalogue, Topics, Viewer
 from bridge.groups.offsets import UNKNOWN_GROUP, OffsetRetention
 from bridge.groups.store.saving import GroupRecordStore
+from bridge.groups.store.visible import confirm_decided
 from bridge.groups.summary import LoadedGroups
 from bridge.groups.timers import Clock
 from bridge.kafka.error_codes import ErrorCode
@@ -34,6 +35,13 @@ from bridge.telemetry.metrics import GroupMetrics
 _log = log.get(__name__)
 
 _RESUME_SECONDS = 1.0
+_OWN_ERRORS: Final = 9
+"""The OffsetCommit from which on each kind of group has errors of its own."""
+_IN_TRANSACTION: Final[Mapping[int, ErrorCode]] = {
+    ErrorCode.STALE_MEMBER_EPOCH: ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.GROUP_ID_NOT_FOUND: ErrorCode.ILLEGAL_GENERATION,
+}
+"""What a TxnOffsetCommit is told, which has no such errors."""
 _P = ParamSpec("_P")
 
 
@@ -172,7 +180,8 @@ class GroupCoordinator:
     async def delete(self, group_id: str) -> None:
         """Delete a group without members, with its offsets."""
         self._check_active()
-        await self._store.load(group_id)  # once that is known nothing waits: no member joins between look and write
+        await confirm_decided(await self._store.load(group_id), self._store.outcomes)
+        # once that is known nothing waits: no member joins between look and write
         consumer = await self._find_consumer(group_id, confirmed=False)
         if consumer is not None:
             await self._consumer.delete(consumer)
@@ -201,6 +210,24 @@ class GroupCoordinator:
             self._classic.check_commit(classic, member_id, group_instance_id, generation)
         elif generation >= 0:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND if version >= 9 else ErrorCode.ILLEGAL_GENERATION)
+
+    async def check_commit_in_transaction(
+        self, group_id: str, member_id: str, group_instance_id: str | None, generation: int
+    ) -> None:
+        """Raise the KafkaError that such a TxnOffsetCommit gets, if it may not be.
+
+        One that names no member is taken: older clients name none. A rebalance does not matter, as on Kafka
+        (`validateTransactionalOffsetCommit`). What the group has not stored yet counts: who was a member before it may
+        have seen nothing of what the next one commits.
+        """
+        self._check_name(group_id)
+        if generation < 0 and not member_id and group_instance_id is None:
+            return
+        try:
+            await self.check_commit(group_id, member_id, group_instance_id, generation, _OWN_ERRORS)
+        except KafkaError as error:
+            if error.code != ErrorCode.REBALANCE_IN_PROGRESS:
+                raise KafkaError(_IN_TRANSACTION.get(error.code, error.code), str(error)) from None
 
     async def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> None:
         """Raise the KafkaError that a member of the consumer protocol gets for its OffsetFetch, if it may not."""

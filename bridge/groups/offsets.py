@@ -2,18 +2,39 @@
 
 import asyncio
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from bridge.config import GroupSettings
 from bridge.errors import KafkaError
-from bridge.groups.store.records import Key, StoredGroup, StoredOffset, encode_offset, offset_key
+from bridge.groups.settling import Settling
+from bridge.groups.store import visible
+from bridge.groups.store.records import (
+    Key,
+    OffsetKey,
+    PendingKey,
+    StoredGroup,
+    StoredOffset,
+    encode_offset,
+    encode_pending,
+    offset_key,
+    pending_key,
+)
+from bridge.groups.store.stored_groups import OnPending
+from bridge.groups.store.under_way import WritesUnderWay
+from bridge.groups.store.visible import (
+    confirm_decided,
+    decided_keys,
+    open_offsets,
+    stored_for,
+    visible_offsets,
+)
 from bridge.kafka.error_codes import ErrorCode
 from bridge.runtime.futures import gathered, gathered_for, in_turns
 from bridge.storage.topics.topic import NO_ID, Topic
 from bridge.storage.topics.topics import Topics
+from bridge.storage.visibility import Outcomes, Transaction
 from bridge.telemetry import log
 from bridge.telemetry.metrics import GroupMetrics
 
@@ -23,7 +44,7 @@ _CHECK_SECONDS: Final = 600.0  # Kafka's offsets.retention.check.interval.ms
 _MINUTE_MS: Final = 60_000
 _DELETION_DELAY_SECONDS: Final = 0.5
 
-TopicPartition: TypeAlias = tuple[str, int]
+TopicPartition: TypeAlias = visible.TopicPartition
 """A topic's name and a partition."""
 
 
@@ -53,6 +74,11 @@ class GroupMembership(Protocol):
     ) -> None:
         """Raise the KafkaError that a commit of this member gets, if it may not."""
 
+    async def check_commit_in_transaction(
+        self, group_id: str, member_id: str, group_instance_id: str | None, generation: int
+    ) -> None:
+        """The same, of a commit in a transaction."""
+
     async def retention(self, group_id: str) -> OffsetRetention:
         """How the group stands."""
 
@@ -63,6 +89,18 @@ class GroupMembership(Protocol):
 class OffsetStore(Protocol):
     """Where committed offsets are kept (`store.GroupStore`)."""
 
+    under_way: WritesUnderWay
+    """The offsets that are being written."""
+    on_pending: list[OnPending]
+    on_owned: list[Callable[[list[str]], None]]
+
+    @property
+    def outcomes(self) -> Outcomes:
+        """Of the transactions that commit offsets."""
+
+    def slot_of(self, group_id: str) -> int:
+        """The slot that a group lives in."""
+
     async def load(self, group_id: str, *, confirmed: bool = True) -> StoredGroup:
         """What is stored of a group; unless `confirmed`, as far as this bridge knows."""
 
@@ -71,6 +109,9 @@ class OffsetStore(Protocol):
 
     def coordinates(self, group_id: str) -> bool:
         """Whether this node coordinates the group."""
+
+    def known(self, group_id: str) -> StoredGroup:
+        """What is stored of a group in memory."""
 
     def stored(self, group_id: str) -> Mapping[TopicPartition, StoredOffset]:
         """The committed offsets of a group in memory."""
@@ -103,18 +144,20 @@ class Offsets:
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
+        self._outcomes = store.outcomes
         self._membership = membership
         self._topics = topics
         self._settings = settings
         self._metrics = metrics
         self._wall = wall
-        self._pending: Counter[tuple[str, str, int]] = Counter()  # commits on their way, which must not be overtaken
+        self._settling = Settling(store)
         self._checker: asyncio.Task[None] | None = None
         self._maybe_deleted: set[str] = set()  # topics that may have been deleted
         self._deletion_check: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Look for expired offsets, and for those of deleted topics, from now on."""
+        """Look for expired offsets, for those of deleted topics, and for decided ones, from now on."""
+        self._settling.start(self._coordinated())
         self._topics.on_removed.append(self._removed)
         self._checker = asyncio.get_running_loop().create_task(self._keep_checking(), name="offsets expiry")
 
@@ -124,6 +167,7 @@ class Offsets:
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
+        await self._settling.close()
 
     async def commit(
         self, group_id: str, member: Committer, wanted: Mapping[TopicPartition, StoredOffset]
@@ -142,29 +186,65 @@ class Offsets:
             async for where in in_turns(good)
         }
         await self._membership.check_commit(group_id, *member)  # last: it must still be one when they are stored
-        # callbacks, not a task: commits are many
-        saving = asyncio.ensure_future(self._store.submit(group_id, records))
-        pending = [(group_id, *where) for where in good]
-        for one in pending:
-            self._pending[one] += 1
-        outcome: asyncio.Future[dict[TopicPartition, ErrorCode]] = asyncio.get_running_loop().create_future()
-        saving.add_done_callback(partial(self._saved, pending, errors, outcome))
-        return outcome
+        return self._submit(group_id, records, errors)
 
-    async def fetch(self, group_id: str) -> dict[TopicPartition, StoredOffset]:
+    async def commit_in_transaction(
+        self,
+        group_id: str,
+        member: Committer,
+        transaction: Transaction,
+        wanted: Mapping[TopicPartition, StoredOffset],
+        still_valid: Callable[[], ErrorCode],
+    ) -> "asyncio.Future[dict[TopicPartition, ErrorCode]]":
+        """As `commit`: the offsets count from when the transaction is committed on, if it is.
+
+        `still_valid`: what forbids the transaction to commit offsets of this group, asked in the step in which they get
+        their place in the order.
+        """
+        if not group_id:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+        errors = await self._check(wanted)
+        now = self._now()
+        records: dict[Key, bytes | None] = {
+            pending_key(group_id, *where, transaction.identity): encode_pending(
+                wanted[where], transaction.slot, now, self._known_id(where[0])
+            )
+            async for where, error in in_turns(errors.items())
+            if error is ErrorCode.NONE
+        }
+        await self._membership.check_commit_in_transaction(group_id, member.id, member.instance_id, member.generation)
+        forbidden = still_valid()
+        if forbidden is not ErrorCode.NONE:
+            raise KafkaError(forbidden)
+        return self._submit(group_id, records, errors) if records else _done(errors)
+
+    async def fetch(
+        self, group_id: str, *, require_stable: bool = False
+    ) -> "dict[TopicPartition, StoredOffset | None]":
         """The committed offsets of a group, none if there is no such group.
 
-        Those of topics that were deleted are left out, also where no deletion was noticed: as on Kafka they are gone.
+        With `require_stable` it is None for those that a transaction may still change, which is open. Those of topics
+        that were deleted are left out, also where no deletion was noticed: as on Kafka they are gone.
         """
-        offsets = (await self._store.load(group_id)).offsets
-        ids = await self._ids({name for name, _ in offsets})
+        group = await self._store.load(group_id)
+        if group.pendings:
+            await confirm_decided(group, self._outcomes)
+        offsets = visible_offsets(group, self._outcomes.outcome)
+        ids = await self._ids({name for name, _ in stored_for(group)})
         # topics that were committed to meanwhile exist
-        return {where: stored for where, stored in offsets.items() if not _is_stale(stored, ids.get(where[0], ""))}
+        found: dict[TopicPartition, StoredOffset | None] = {
+            where: stored for where, stored in offsets.items() if not _is_stale(stored, ids.get(where[0], ""))
+        }
+        for where in group.pendings if require_stable else ():
+            still_open = open_offsets(group, where, self._outcomes.outcome)
+            if not all(_is_stale(one.offset, ids.get(where[0], "")) for one in still_open):
+                found[where] = None
+        return found
 
     async def delete(self, group_id: str, unwanted: Iterable[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
         """Forget committed offsets of topics that the group's members do not subscribe to (KIP-496)."""
         errors = await self._check(dict.fromkeys(unwanted))
-        await self._store.load(group_id)
+        await confirm_decided(await self._store.load(group_id), self._outcomes)
         # from here on nothing waits: no member joins, subscribes and commits between the look and the write
         retention = await self._membership.retention(group_id)
         stored = await self._store.load(group_id, confirmed=False)
@@ -175,9 +255,8 @@ class Offsets:
         for where, error in errors.items():
             if error is ErrorCode.NONE and _subscribes(retention, where[0]):
                 errors[where] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-        good = [where for where, error in errors.items() if error is ErrorCode.NONE and where in stored.offsets]
-        if good:
-            await self._store.submit(group_id, {offset_key(group_id, *where): None for where in good})
+        if keys := self._decided(group_id, (where for where, error in errors.items() if error is ErrorCode.NONE)):
+            await self._store.submit(group_id, dict.fromkeys(keys))
         return errors
 
     async def forget_topic(self, topic: str) -> None:
@@ -208,14 +287,14 @@ class Offsets:
         Raises KafkaError where that cannot be in some group, having done it in all others.
         """
 
-        def stale(group_id: str) -> list[TopicPartition]:
-            offsets = self._store.stored(group_id)
-            return [where for where, one in offsets.items() if self._is_forgotten(group_id, where, one, ids)]
+        def stale(group_id: str) -> list[Key]:
+            group = self._store.known(group_id)
+            return [key for key, one in _every(group_id, group) if self._is_forgotten(group_id, key[2:4], one, ids)]
 
         async def forget(group_id: str) -> None:
             if gone := stale(group_id):
-                _log.info("= offsets of a deleted topic", extra={"group": group_id, "partitions": len(gone)})
-                await self._store.submit(group_id, {offset_key(group_id, *where): None for where in gone})
+                _log.info("= offsets of a deleted topic", extra={"group": group_id, "offsets": len(gone)})
+                await self._store.submit(group_id, dict.fromkeys(gone))
 
         await _each([group_id async for group_id in in_turns(self._coordinated()) if stale(group_id)], forget)
 
@@ -227,7 +306,7 @@ class Offsets:
     ) -> bool:
         """Whether an offset is of a former topic; `ids` may be older than the topic that is here now."""
         name = where[0]
-        if name not in ids or self._pending[group_id, *where]:
+        if name not in ids or (group_id, *where) in self._store.under_way:
             return False
         return _is_stale(stored, ids[name] if self._topics.cached(name) is None else self._known_id(name))
 
@@ -252,11 +331,11 @@ class Offsets:
         gone = [where for where, one in offsets.items() if self._is_expired(group_id, where, one, retention)]
         if gone:
             _log.info("= offsets expired", extra={"group": group_id, "partitions": len(gone)})
-            await self._store.submit(group_id, {offset_key(group_id, *where): None for where in gone})
+            await self._store.submit(group_id, dict.fromkeys(self._decided(group_id, gone)))
             self._metrics.expired_offsets.inc(len(gone))
         if retention.exists and not retention.members:
-            left = (await self._store.load(group_id, confirmed=False)).offsets
-            if not left:
+            left = await self._store.load(group_id, confirmed=False)
+            if not left.offsets and not left.pendings:
                 await self._membership.forget(group_id)
 
     async def _keep_checking(self) -> None:
@@ -266,6 +345,7 @@ class Offsets:
                 await self.expire()
             except KafkaError as error:
                 _log.warning("! offsets not checked for expiry", extra={"reason": str(error)})
+            await self._settling.look_at(self._coordinated())
 
     def _is_old(self, stored: StoredOffset, since_ms: int = 0) -> bool:
         if stored.expires_at_ms >= 0:
@@ -278,24 +358,37 @@ class Offsets:
     ) -> bool:
         if _subscribes(retention, where[0]) or (retention.members and not retention.consumer):
             return False
-        return self._is_old(stored, retention.empty_since_ms) and not self._pending[group_id, *where]
+        if not self._is_old(stored, retention.empty_since_ms) or (group_id, *where) in self._store.under_way:
+            return False
+        return not open_offsets(self._store.known(group_id), where, self._outcomes.outcome)  # as on Kafka
 
     # --- within ---------------------------------------------------------------------------------------------------
 
+    def _decided(self, group_id: str, partitions: Iterable[TopicPartition]) -> list[Key]:
+        """The records without which a group has no offsets of these partitions but those of open transactions."""
+        group = self._store.known(group_id)
+        return [key for where in partitions for key in decided_keys(group_id, group, where, self._outcomes.outcome)]
+
+    def _submit(
+        self, group_id: str, records: Mapping[Key, bytes | None], errors: dict[TopicPartition, ErrorCode]
+    ) -> "asyncio.Future[dict[TopicPartition, ErrorCode]]":
+        """Store what is committed; the result is the error of each partition."""
+        # callbacks, not a task: commits are many
+        saving = asyncio.ensure_future(self._store.submit(group_id, records))
+        outcome: asyncio.Future[dict[TopicPartition, ErrorCode]] = asyncio.get_running_loop().create_future()
+        saving.add_done_callback(partial(self._saved, len(records), errors, outcome))
+        return outcome
+
     def _saved(
         self,
-        pending: list[tuple[str, str, int]],
+        count: int,
         errors: dict[TopicPartition, ErrorCode],
         outcome: "asyncio.Future[dict[TopicPartition, ErrorCode]]",
         saving: "asyncio.Future[None]",
     ) -> None:
-        for one in pending:
-            self._pending[one] -= 1
-            if not self._pending[one]:
-                del self._pending[one]
         error = None if saving.cancelled() else saving.exception()
         if error is None and not saving.cancelled():
-            self._metrics.commits.inc(len(pending))
+            self._metrics.commits.inc(count)
         if outcome.done():
             return
         if saving.cancelled():
@@ -369,6 +462,15 @@ async def _each(group_ids: Iterable[str], work: Callable[[str], Coroutine[Any, A
     for error in await gathered(map(tried, group_ids)):
         if error is not None:
             raise error
+
+
+def _every(group_id: str, group: StoredGroup) -> Iterator[tuple[OffsetKey | PendingKey, StoredOffset]]:
+    """All offsets of a group, plain and pending ones."""
+    for where, stored in group.offsets.items():
+        yield offset_key(group_id, *where), stored
+    for where, pendings in group.pendings.items():
+        for one in pendings:
+            yield pending_key(group_id, *where, one.transaction.identity), one.offset
 
 
 def _subscribes(retention: OffsetRetention, topic: str) -> bool:

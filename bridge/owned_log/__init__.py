@@ -6,7 +6,7 @@ loses or releases them. What the records mean is its caller's (`OwnedState`), an
 
 Promised:
 
-1. Order. The records of a slot are stored, and applied to the state, in the order of the calls of `write`.
+1. Order. The records of a slot are stored, and applied to the state, in the order of the calls of `write` and `store`.
 2. Acknowledged is stored, and counts. A write is done when Pulsar has acknowledged all its records, no other holder's
    marker lies between the own marker and them, and they have been applied to the state. The state never shows more.
 3. One owner. A slot is taken as Exclusive, which Pulsar grants to one producer at a time, never by fencing, which it
@@ -22,11 +22,19 @@ Promised:
    what is not compacted past any retention.
 9. Bounds. A request waits 3 seconds for its slot; a write fails after 5 seconds without a receipt; writes are refused
    while too much waits. A broker that stops answering does not stop the event loop or fill the memory.
+10. Together. The records of one `store` are stored in one entry or not at all. Its `settled` is done when it is known
+    which: they are stored and applied; they are not and never will be; or the slot is lost, and its next owner reads
+    what is. A slot in which nothing else can tell is given up.
+11. A deletion lasts. A slot is read again where a compaction has ended meanwhile: it may have dropped a deletion that
+    was not read yet, of a record that was.
+12. A follower shows a prefix. A process that does not own a slot can follow it (`Follower`). Its copy is what the slot
+    held at some moment, by the rules of every reader: it has all entries up to one. Where one may be missing, nothing
+    more is applied until a fresh copy is complete. `confirm` returns when all is in it that was acknowledged before.
 
 Not promised:
 
 1. That a write that failed is not stored. It may be, in whole or in part, before anything that is written later.
-2. That records of one write are stored together. Above an entry's limit they go into several entries, in order.
+2. That records of one `write` are stored together. Above an entry's limit they go into several entries, in order.
 3. That an owner knows at once that it lost the slot. It learns it from its next send, `confirm` or the new owner's
    marker. Until then its state may be old; none of its own writes is acknowledged.
 """
@@ -41,10 +49,14 @@ from bridge.owned_log.errors import (
     SlotUnavailable,
     WriteTimedOut,
 )
+from bridge.owned_log.follower import Copy, Follower
+from bridge.owned_log.journal import Stored
 from bridge.owned_log.owned_log import UNFINISHED, OwnedLog, create_log
 
 __all__ = [
     "UNFINISHED",
+    "Copy",
+    "Follower",
     "OwnedLog",
     "OwnedLogError",
     "OwnedLogMetrics",
@@ -54,6 +66,7 @@ __all__ = [
     "SlotLoading",
     "SlotNotOwned",
     "SlotUnavailable",
+    "Stored",
     "WriteTimedOut",
     "create_log",
 ]

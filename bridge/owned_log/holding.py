@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, NoReturn
 
 from bridge.owned_log.batch import Record, pack
+from bridge.owned_log.compacted_view import read_compacted
 from bridge.owned_log.compaction import Compaction
 from bridge.owned_log.dependencies import SlotDependencies
 from bridge.owned_log.errors import SlotNotOwned, SlotUnavailable
@@ -32,7 +34,7 @@ class Holding:
         self._compaction = compaction
         self._dependencies = dependencies
         self._log = log
-        self._succession = Succession()
+        self._succession = Succession()  # of the reading that counts
         self._tail: SlotReader | None = None
         self._read_back = ReadBack(EARLIEST)
         self._read = asyncio.Event()
@@ -52,7 +54,10 @@ class Holding:
     async def load(self) -> None:
         """Write the marker, and read the slot up to it; SlotNotOwned if another one lies behind it by then."""
         metadata, payload = pack([marker(self._dependencies.owner)])
-        known = await self._load((await self._producer.send(metadata, payload, 1)).position)
+        placed = (await self._producer.send(metadata, payload, 1)).position
+        admin, topic = self._dependencies.admin, self._producer.topic
+        known = await read_compacted(topic, admin, self._log, partial(self._load, placed))
+        self._check_holder()
         self._read_back = ReadBack(known)
         # the tail is read as it was written: compaction drops a deletion, and then nothing would come in its place
         reader = await self._dependencies.client.reader(self._producer.topic, known, inclusive=False)
@@ -62,11 +67,13 @@ class Holding:
 
     async def ended(self) -> BaseException:
         """Wait until it is over; why."""
-        watching, terminated = self._watching, self._producer.terminated
-        if watching is None:
+        watching, journal, terminated = self._watching, self.journal, self._producer.terminated
+        if watching is None or journal is None:
             return SlotUnavailable("the slot is not loaded")
-        await asyncio.wait((terminated, watching), return_when=asyncio.FIRST_COMPLETED)
-        return _ending(watching) if watching.done() else terminated.result()
+        await asyncio.wait((terminated, watching, journal.doubt), return_when=asyncio.FIRST_COMPLETED)
+        if watching.done():
+            return _ending(watching)
+        return terminated.result() if terminated.done() else journal.doubt.result()
 
     async def confirm(self) -> None:
         """Return when all is read that the slot had at the call; raises if another holder's marker is in it."""
@@ -90,6 +97,7 @@ class Holding:
     async def _load(self, end: Position) -> Position:
         """Read up to our marker; where it is."""
         client, state = self._dependencies.client, self._dependencies.state
+        self._succession = Succession()
         reader = await client.reader(self._producer.topic, EARLIEST, read_compacted=True)
         slot = SlotReader(reader, self._succession, self._dependencies.metrics, self._log)
         try:
@@ -107,7 +115,6 @@ class Holding:
                 self._apply(found.records, replaying=True)
         finally:
             await slot.close()
-        self._check_holder()
         self._compaction.loaded(count, state.live_records(self._index))
         return position
 

@@ -6,15 +6,16 @@ load, and a lone write is sent at once.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 from bridge.owned_log.batch import OVERHEAD, Record, pack
 from bridge.owned_log.dependencies import SlotDependencies
-from bridge.owned_log.errors import OwnedLogError, WriteTimedOut, error_of_send
+from bridge.owned_log.errors import OwnedLogError, RecordTooLarge, WriteTimedOut, error_of_send
 from bridge.owned_log.read_back import ReadBack
-from bridge.pulsar.producer import Producer
+from bridge.pulsar.producer import Producer, Send
 from bridge.pulsar.types import Receipt, SendCancelled
 from bridge.runtime.futures import retrieve_exception
 
@@ -26,30 +27,57 @@ _MAX_BYTES: Final = 1 << 20
 _METADATA_BYTES: Final = 1024  # of an entry, for the broker's limit
 
 
-class _Write:
-    """One call to write, until all its records are stored."""
+class Stored:
+    """What becomes of the records of one call."""
 
-    __slots__ = ("future", "left")
+    __slots__ = ("done", "left", "settled")
 
-    def __init__(self, future: "asyncio.Future[None]", left: int) -> None:
-        self.future = future
-        self.left = left  # parts that are not stored yet
+    def __init__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self.done: asyncio.Future[None] = loop.create_future()
+        """Done when all records are stored and applied; fails when that takes too long or will never be."""
+        self.done.add_done_callback(retrieve_exception)
+        self.settled: asyncio.Future[None] = loop.create_future()
+        """Done, and never failed, when it is known whether the records are stored.
+
+        They are and have been applied; or they never will be; or the slot is lost, and its next owner reads what is.
+        Not yet where `done` has failed and a receipt may still come.
+        """
+        self.left = 0
+        """Parts without a known outcome."""
+
+    def fail(self, error: Exception) -> None:
+        """Not all is stored, or not known to be in time."""
+        if not self.done.done():
+            self.done.set_exception(error)
+
+    def settle(self) -> None:
+        """The outcome of one part, or of no part at all, is known; one that is not stored has failed before."""
+        self.left -= 1
+        if self.left > 0:
+            return
+        if not self.done.done():
+            self.done.set_result(None)
+        if not self.settled.done():
+            self.settled.set_result(None)
 
 
 class _Part(list[Record]):
-    """Records of one write that go into one entry."""
+    """Records of one call that go into one entry."""
 
-    def __init__(self, write: _Write, records: Sequence[Record], size: int) -> None:
-        super().__init__(records)
-        self.write = write
-        self.size = size
+    def __init__(self, stored: Stored) -> None:
+        super().__init__()
+        self.stored = stored
+        self.size = 0
 
 
-class _Entry(NamedTuple):
-    """One entry on its way: its parts' records together, and what fails them if it takes too long."""
+@dataclass(slots=True, eq=False)
+class _Entry:
+    """One entry on its way: its parts' records together, its send, and what fails them if it takes too long."""
 
     parts: list[_Part]
     records: list[Record]
+    send: Send
     watchdog: asyncio.TimerHandle
 
 
@@ -71,32 +99,37 @@ class Journal:
         self._loop = asyncio.get_running_loop()
         self._queue: deque[_Part] = deque()
         self._in_flight = 0
-        self._unconfirmed: list[_Entry] = []  # with a receipt, and not known to count
+        self._unsettled: set[_Entry] = set()  # sent, and not known whether they are stored and count
         self._ended = False
         self._scheduled = False
         self._progress_at = self._loop.time()
         self._last: asyncio.Future[None] | None = None
         self.pending_bytes = 0
+        self.doubt: asyncio.Future[OwnedLogError] = self._loop.create_future()
+        """Done when nothing but reading the slot anew can tell whether an entry is stored: it is to be given up."""
 
     def waiting_for(self) -> float:
         """For how many seconds a receipt has been due while none has come."""
         return self._loop.time() - self._progress_at if self._in_flight else 0.0
 
-    def write(self, records: Sequence[Record]) -> "asyncio.Future[None]":
-        """Take a place in the order. Cancelling the future takes nothing back."""
-        future: asyncio.Future[None] = self._loop.create_future()
-        future.add_done_callback(retrieve_exception)
+    def write(self, records: Sequence[Record], *, together: bool) -> Stored:
+        """Take a place in the order. `together`: in one entry or not at all; RecordTooLarge where that is too small.
+
+        Cancelling the futures takes nothing back.
+        """
+        stored = Stored()
         if not records:
-            future.set_result(None)
-            return future
-        self._last = future
-        write = _Write(future, 0)
-        for part in self._parts(write, records):
-            write.left += 1
-            self.pending_bytes += part.size
-            self._queue.append(part)
+            stored.settle()
+            return stored
+        parts = self._parts(stored, records)
+        if together and (len(parts) > 1 or parts[0].size > self._limit):
+            raise self._translate(RecordTooLarge("the records do not fit into one entry"))
+        self._last = stored.done
+        stored.left = len(parts)
+        self.pending_bytes += sum(part.size for part in parts)
+        self._queue += parts
         self._schedule()
-        return future
+        return stored
 
     async def drain(self, timeout: float) -> None:  # noqa: ASYNC109 - running out of time is no error
         """Wait so many seconds for the outcome of everything written so far."""
@@ -104,34 +137,35 @@ class Journal:
             await asyncio.wait([self._last], timeout=timeout)
 
     def end(self, error: OwnedLogError) -> None:
-        """The slot is lost: fail what has no outcome yet; what has been sent may be stored."""
+        """The slot is lost: fail what has no outcome yet. What has been sent may be stored: its next owner reads it."""
         self._ended = True
         self._fail_queue(error)
-        unconfirmed, self._unconfirmed = self._unconfirmed, []
-        for entry in unconfirmed:
+        unsettled, self._unsettled = self._unsettled, set()
+        for entry in unsettled:
             entry.watchdog.cancel()
             self._fail(entry.parts, error)
+            _settle(entry.parts)
 
     def _fail_queue(self, error: OwnedLogError) -> None:
         queue, self._queue = self._queue, deque()
-        for part in queue:
-            self.pending_bytes -= part.size
-            self._fail_write(part.write, error)
+        self.pending_bytes -= sum(part.size for part in queue)
+        self._fail(queue, error)
+        _settle(queue)  # they are not sent
 
     @property
     def _limit(self) -> int:
         broker = self._producer.max_message_size
         return _MAX_BYTES if broker is None else max(1, min(_MAX_BYTES, broker - _METADATA_BYTES))
 
-    def _parts(self, write: _Write, records: Sequence[Record]) -> list[_Part]:
+    def _parts(self, stored: Stored, records: Sequence[Record]) -> list[_Part]:
         """Usually one; what does not fit into one entry goes into several, in order."""
         limit = self._limit
-        parts = [_Part(write, (), 0)]
+        parts = [_Part(stored)]
         for record in records:
             size = 4 * len(record.key) + len(record.value or b"") + OVERHEAD
             last = parts[-1]
             if last and (last.size + size > limit or len(last) >= _MAX_RECORDS):
-                last = _Part(write, (), 0)
+                last = _Part(stored)
                 parts.append(last)
             last.append(record)
             last.size += size
@@ -151,9 +185,11 @@ class Journal:
                 self._progress_at = self._loop.time()
             self._in_flight += 1
             metadata, payload = pack(records)
-            sent = self._producer.send(metadata, payload, len(records))
+            send = self._producer.enqueue(metadata, payload, len(records))
             watchdog = self._loop.call_later(WRITE_TIMEOUT, self._stalled, parts)
-            sent.add_done_callback(partial(self._sent, _Entry(parts, records, watchdog)))
+            entry = _Entry(parts, records, send, watchdog)
+            self._unsettled.add(entry)
+            send.future.add_done_callback(partial(self._sent, entry))
 
     def _take(self) -> list[_Part]:
         """The parts of the next entry."""
@@ -177,29 +213,34 @@ class Journal:
 
     def _sent(self, entry: _Entry, sent: "asyncio.Future[Receipt]") -> None:
         error = SendCancelled() if sent.cancelled() else sent.exception()
-        if error is None and not self._ended:
-            self._unconfirmed.append(entry)
+        if self._ended:
+            return
+        if error is None:
             self._read_back.stored(sent.result(), partial(self._confirmed, entry))
             return
-        self._settled(entry)
-        self._fail(entry.parts, error_of_send(error or SendCancelled()))
+        self._landed(entry)
+        failure = error_of_send(error)
+        self._fail(entry.parts, failure)
+        if not entry.send.maybe_stored:
+            self._unsettled.remove(entry)
+            _settle(entry.parts)
+        elif not self.doubt.done():
+            self.doubt.set_result(failure)
 
     def _confirmed(self, entry: _Entry) -> None:
         """It is stored, and counts."""
         if self._ended:
             return
-        self._unconfirmed.remove(entry)
-        self._settled(entry)
+        self._landed(entry)
         self._metrics.write_seconds.observe(self._loop.time() - (entry.watchdog.when() - WRITE_TIMEOUT))
         self._metrics.entries_written.inc()
         self._metrics.records_written.inc(len(entry.records))
         self._stored(entry.records)
-        for part in entry.parts:
-            part.write.left -= 1
-            if not part.write.left and not part.write.future.done():
-                part.write.future.set_result(None)
+        self._unsettled.remove(entry)
+        _settle(entry.parts)
 
-    def _settled(self, entry: _Entry) -> None:
+    def _landed(self, entry: _Entry) -> None:
+        """It is not on its way any more."""
         entry.watchdog.cancel()
         self._in_flight -= 1
         self._progress_at = self._loop.time()
@@ -207,10 +248,11 @@ class Journal:
         if self._queue:
             self._schedule()
 
-    def _fail(self, parts: Sequence[_Part], error: OwnedLogError) -> None:
+    def _fail(self, parts: Iterable[_Part], error: OwnedLogError) -> None:
         for part in parts:
-            self._fail_write(part.write, error)
+            part.stored.fail(self._translate(error))  # one each: an exception collects tracebacks
 
-    def _fail_write(self, write: _Write, error: OwnedLogError) -> None:
-        if not write.future.done():
-            write.future.set_exception(self._translate(error))  # one each: an exception collects tracebacks
+
+def _settle(parts: Iterable[_Part]) -> None:
+    for part in parts:
+        part.stored.settle()

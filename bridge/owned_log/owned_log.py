@@ -9,6 +9,7 @@ from zlib import crc32
 from bridge.owned_log.batch import Record
 from bridge.owned_log.dependencies import OwnedLogMetrics, OwnedState, SlotDependencies
 from bridge.owned_log.errors import OwnedLogError, SlotUnavailable, copy_of
+from bridge.owned_log.journal import Stored
 from bridge.owned_log.slot import Slot
 from bridge.pulsar.admin import Admin, AdminError, Conflict, NotFound, Retention
 from bridge.pulsar.client import PulsarClient
@@ -128,6 +129,13 @@ class OwnedLog:
         in whole or in part. Cancelling it takes nothing back.
         """
         return self.slots[slot].write(records)
+
+    def store(self, slot: int, records: Sequence[Record]) -> Stored:
+        """As `write`, but all records are stored in one entry or none is, and it is told when their outcome is known.
+
+        Raises RecordTooLarge, too: nothing is written where they do not fit into one entry.
+        """
+        return self.slots[slot].store(records)
 
     async def _count(self) -> int:
         try:

@@ -27,7 +27,7 @@ from bridge.owned_log.dependencies import SlotDependencies
 from bridge.owned_log.errors import OwnedLogError, SlotLoading, SlotNotOwned, SlotUnavailable, error_of_send
 from bridge.owned_log.eviction import Eviction
 from bridge.owned_log.holding import Holding
-from bridge.owned_log.journal import WRITE_TIMEOUT
+from bridge.owned_log.journal import WRITE_TIMEOUT, Journal, Stored
 from bridge.pulsar.admin import AdminError
 from bridge.pulsar.connection import Backoff
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
@@ -152,6 +152,14 @@ class Slot:
 
     def write(self, records: Sequence[Record]) -> "asyncio.Future[None]":
         """Store records in the order of the calls; raises as `check`, and when too much waits already."""
+        return self._journal().write(records, together=False).done
+
+    def store(self, records: Sequence[Record]) -> Stored:
+        """The same, in one entry; raises RecordTooLarge as well."""
+        return self._journal().write(records, together=True)
+
+    def _journal(self) -> Journal:
+        """Where to write; raises as `write`."""
         holding = self._holding
         if self._state is not SlotState.OWNED or holding is None or holding.journal is None:
             self.check()
@@ -159,7 +167,7 @@ class Slot:
         journal = holding.journal
         if journal.pending_bytes > self._dependencies.max_pending_bytes or journal.waiting_for() > WRITE_TIMEOUT:
             raise self._error(SlotUnavailable("Pulsar does not acknowledge writes in time"))
-        return journal.write(records)
+        return journal
 
     @property
     def _name(self) -> str:

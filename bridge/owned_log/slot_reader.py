@@ -9,7 +9,7 @@ from bridge.owned_log.batch import NotABatch, Record, unpack
 from bridge.owned_log.dependencies import OwnedLogMetrics
 from bridge.owned_log.succession import Succession
 from bridge.pulsar.consumer import Reader
-from bridge.pulsar.types import Entry, Position
+from bridge.pulsar.types import Position
 from bridge.telemetry.log import Log
 
 
@@ -22,6 +22,10 @@ class Found:
     sequence: int = -1
     count: int = 0
     """How many records it has."""
+    messages: int = 0
+    """How many the broker counts for it, also those that are none of ours or were compacted out."""
+    index: int | None = None
+    """The broker's, of its last message; None where the entry does not come whole."""
     records: Sequence[Record] = ()
     """Those that count; without the log's own."""
 
@@ -37,20 +41,25 @@ class SlotReader:
 
     async def next(self, own: str = "") -> Found:
         """The next entry; without records if it is none of an owned log's, or by this producer, who knows them."""
-        entry: Entry | None = None
         try:
             entry = await self._reader.receive()
-            if entry.metadata.producer_name == own:
-                return Found(entry.position, own, entry.metadata.sequence_id)
-            records = list(unpack(entry.metadata, entry.payload))
-        except (CorruptEntry, NotABatch) as error:
-            position = entry.position if entry is not None else error.args[1]
-            self._metrics.records_unreadable.inc()
-            self._log.error("! entry is unreadable", extra={"position": str(position), "reason": str(error)})
-            return Found(position)
-        producer = entry.metadata.producer_name
-        counting = self.succession.read(producer, records)
-        return Found(entry.position, producer, entry.metadata.sequence_id, len(records), counting)
+        except CorruptEntry as error:
+            return self._unreadable(Found(error.args[1]), error)
+        metadata = entry.metadata
+        found = Found(entry.position, index=entry.index, messages=max(metadata.num_messages_in_batch, 1))
+        try:
+            records = () if metadata.producer_name == own else list(unpack(metadata, entry.payload))
+        except NotABatch as error:
+            return self._unreadable(found, error)
+        found.producer, found.sequence, found.count = metadata.producer_name, metadata.sequence_id, len(records)
+        if found.producer != own:
+            found.records = self.succession.read(found.producer, records)
+        return found
+
+    def _unreadable(self, found: Found, error: Exception) -> Found:
+        self._metrics.records_unreadable.inc()
+        self._log.error("! entry is unreadable", extra={"position": str(found.position), "reason": str(error)})
+        return found
 
     async def next_within(self, seconds: float) -> Found:
         """The same; TimeoutError if it takes longer."""
@@ -60,6 +69,10 @@ class SlotReader:
     async def last_position(self) -> Position:
         """Where the slot ends now; EARLIEST if it is empty."""
         return await self._reader.last_position()
+
+    async def checked_last_position(self) -> Position:
+        """The same, from a session that the broker is known not to have forgotten; that may take some seconds."""
+        return await self._reader.checked_last_position()
 
     async def close(self) -> None:
         """Read no more."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from bridge.groups.coordinator import GroupCoordinator
     from bridge.groups.offsets import Offsets
     from bridge.storage.topics.topics import Topics
+    from bridge.transactions.transactions import Transactions
 
 NO_AUTHORIZER = "No Authorizer is configured."
 """Tools look for it."""
@@ -75,6 +76,8 @@ class Broker:
     apis: "Mapping[int, Api]"
     groups: "GroupCoordinator"
     offsets: "Offsets"
+    transactions: "Transactions | None" = None
+    """None: transactional ids are refused."""
     security: "SecurityStore | None" = None
     """Users, permissions and quotas that are kept in Pulsar."""
     creations: TopicCreations = field(default_factory=TopicCreations)

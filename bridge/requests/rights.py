@@ -27,9 +27,6 @@ TRANSACTIONAL_ID = ResourceType.TRANSACTIONAL_ID
 
 NOTHING: Final = Rights()
 """No right is needed."""
-OF_A_TRANSACTION: Final = Rights(
-    (Right(Operation.WRITE, TRANSACTIONAL_ID, "refused to all: there are no transactions yet"),)
-)
 _OF_CONFIGS: Final = {ConfigResource.TOPIC: TOPIC, ConfigResource.GROUP: GROUP}
 """All else is the cluster's."""
 

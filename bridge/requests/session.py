@@ -35,6 +35,9 @@ class Session:
     received_at: float | None = None
     """Loop time at which that request was received: it may have waited behind others of its connection."""
 
+    connected_at: float = 0.0
+    """By the loop's time."""
+
     remaining_response_bytes: Callable[[], int] = lambda: 2**31 - 1
     """Bytes that a response may have now, if it can have fewer: what clients have not read yet stays in memory."""
 

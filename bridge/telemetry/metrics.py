@@ -350,6 +350,81 @@ class GroupMetrics(Families, prefix="bridge_groups_"):
         self.partitions_left_out = cut + sum(one.partitions_left_out for one in every)
 
 
+class Standing(NamedTuple):
+    """How the transactional ids stand that a node coordinates in one namespace."""
+
+    ids: int
+    open: int
+    open_seconds: float
+    """Of the oldest."""
+    aborted: int
+    """Records of aborted transactions."""
+    closed: int
+    """Ids with a write whose outcome is not known."""
+    closed_seconds: float
+    """Of the oldest."""
+
+
+def _of_standings(text: str, value: Callable[[list[Standing]], float], name: str = "") -> Declared:
+    def samples(transactions: "TransactionMetrics") -> Samples:
+        yield (), value(list(transactions.standings.values()))
+
+    return shown("gauge", text, (), samples, name)
+
+
+class TransactionMetrics(Families, prefix="bridge_transactions_"):
+    """What coordinates and follows transactions."""
+
+    ids = _of_standings(
+        "Transactional ids that this node coordinates. At transactions.max_ids of all nodes new ones are refused.",
+        lambda all_of_them: sum(one.ids for one in all_of_them),
+    )
+    open = _of_standings(
+        "Open transactions that this node coordinates.", lambda all_of_them: sum(one.open for one in all_of_them)
+    )
+    open_seconds = _of_standings(
+        "Age of the oldest of them. Beyond twice the longest time-out: the log says why it is not aborted.",
+        lambda all_of_them: max((one.open_seconds for one in all_of_them), default=0.0),
+    )
+    aborted_records = _of_standings(
+        "Stored records of aborted transactions in the slots of this node.",
+        lambda all_of_them: sum(one.aborted for one in all_of_them),
+    )
+    closed_ids = _of_standings(
+        "Transactional ids that wait for the outcome of a write: Pulsar did not acknowledge it in time.",
+        lambda all_of_them: sum(one.closed for one in all_of_them),
+    )
+    closed_seconds = _of_standings(
+        "For how long the oldest of them does. Above a minute: Pulsar answers, and the bridge does not notice.",
+        lambda all_of_them: max((one.closed_seconds for one in all_of_them), default=0.0),
+    )
+    commits = counter("Transactions committed.")
+    aborts = counter("Transactions aborted, those that timed out among them.")
+    timeouts = counter("Transactions aborted because they were open for longer than their producers allow.")
+    expired_ids = counter("Transactional ids forgotten (transactions.id_expiration_ms).")
+    end_seconds = histogram("From an EndTxn to its receipt. Slow: Pulsar is, or many end at once.")
+    confirm_seconds = histogram("From the question what is recorded of transactions to Pulsar's answer.")
+    slots_held = gauge("Slots of transactional ids that this node coordinates.")
+    slots_lost = counter("Slots lost to another node or to an error; producers find their new coordinator.")
+    records_read = counter("Stored records read when slots were taken, and of slots that other nodes have.")
+    records_unreadable = counter("Stored entries of transactions that could not be read. Above 0: the log says where.")
+    records_written = counter("Records of transactions stored.")
+    entries_written = counter("Pulsar entries that the records of transactions took.")
+    write_seconds = histogram("From a write of transactions' records to Pulsar's receipt.")
+    compactions = counter("Compactions of the transactions' topic asked for.")
+    compaction_errors = counter(
+        "Compactions of the transactions' topic refused. If it grows, starts take longer; the log says why."
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.standings: dict[str, Standing] = {}
+
+    def show(self, namespace: str, standing: Standing) -> None:
+        """The ids of a namespace stand like this now."""
+        self.standings = {**self.standings, namespace: standing}  # the thread that renders may be reading it
+
+
 class ClusterMetrics(Families, prefix="bridge_cluster_"):
     """One node's membership."""
 
@@ -695,6 +770,7 @@ class Metrics(Families, prefix="bridge_"):
         _ends,
     )
     groups = part(GroupMetrics)
+    transactions = part(TransactionMetrics)
 
     def __init__(self, codec: str = "python") -> None:
         super().__init__()

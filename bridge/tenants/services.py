@@ -24,6 +24,7 @@ from bridge.storage.services import Storage, set_event
 from bridge.storage.topics.closed_logs import ClosedLogs
 from bridge.storage.topics.topics import Topics
 from bridge.telemetry.metrics import Metrics
+from bridge.transactions.transactions import Transactions
 
 
 class NamespaceServices:
@@ -39,6 +40,10 @@ class NamespaceServices:
         self.is_own = not view_slots
         self.topics = Topics(storage)
         self.store = GroupStore(storage.client, storage.admin, settings, metrics, view_slots)
+        self.transactions: Transactions | None = None
+        """None where all nodes have one address: who coordinates what is not told to clients there."""
+        if not settings.cluster.is_single:
+            self.transactions = self._made_transactions(storage, metrics, view_slots)
         self.groups: GroupCoordinator
         """From `coordinate` on."""
         self.offsets: Offsets
@@ -56,6 +61,18 @@ class NamespaceServices:
         self._mirror = Mirror(self.store, self.topics, storage.client, storage.admin, settings, metrics.groups)
         self._is_coordinating = False
 
+    def _made_transactions(self, storage: Storage, metrics: Metrics, view_slots: int) -> Transactions:
+        made = Transactions(
+            storage.client,
+            storage.admin,
+            self.settings,
+            metrics.transactions,
+            lambda: self.topics.producer_ids.next(),
+            lambda: view_slots or self.store.slots,
+        )
+        self.store.on_owned.append(lambda _: made.groups_taken())
+        return made
+
     def coordinate(self) -> None:
         """Be ready for groups; on the event loop."""
         settings, metrics = self.settings.groups, self._metrics
@@ -66,10 +83,16 @@ class NamespaceServices:
     async def open(self) -> None:
         """Ask Pulsar what has to be known before any request."""
         if self.is_own:
-            await side_by_side(self.topics.start(), self.store.start())  # clients wait for the node
+            # clients wait for the node
+            await side_by_side(self.topics.start(), self.store.start(), self._open_transactions())
         else:
             await self.store.start()
+            await self._open_transactions()
             await self.topics.start()  # last: where it fails nothing is left
+
+    async def _open_transactions(self) -> None:
+        if self.transactions is not None:
+            await self.transactions.open()
 
     async def start(self) -> None:
         """Do what goes on by itself, from now on."""
@@ -77,6 +100,8 @@ class NamespaceServices:
         await self.offsets.start()
         await self.lag.start()
         await self._mirror.start()
+        if self.transactions is not None:
+            self.transactions.start()
 
     def stop(self) -> None:
         """Answer what waits: the node stops."""
@@ -90,6 +115,8 @@ class NamespaceServices:
             await self.offsets.close()
             await self.groups.close()
             await self.store.close()
+        if self.transactions is not None:
+            await self.transactions.close()
         await self._mirror.close()
         await self.topics.close()
         if self.is_own:
@@ -100,6 +127,8 @@ class NamespaceServices:
     def assign(self, mine: Collection[int], orphaned: Collection[int]) -> None:
         """Coordinate the groups of these slots of the views."""
         self.store.assign(mine, orphaned=orphaned)
+        if self.transactions is not None:
+            self.transactions.assign(mine, orphaned)
 
     def tell_changes(self, announce: Callable[[TopicChange], None]) -> None:
         """What this node does to topics is told to the others, whose caches go by it."""
@@ -118,6 +147,7 @@ class NamespaceServices:
             topics=self.topics,
             groups=self.groups,
             offsets=self.offsets,
+            transactions=self.transactions,
             shared_responses=SharedResponses(),
             authorization=None if own.authorization is None else own.authorization.of(self.name),
         )

@@ -35,9 +35,11 @@ class Offsets:
         if self.refusal is not None:
             raise KafkaError(self.refusal)
 
-    async def fetch(self, group_id: str) -> dict[TopicPartition, StoredOffset]:
+    async def fetch(self, group_id: str, *, require_stable: bool) -> dict[TopicPartition, StoredOffset | None]:
         self._refuse()
-        return HELD if group_id == "g" else {}
+        if group_id == "open":
+            return {("o", 0): None if require_stable else StoredOffset(1)}
+        return {**HELD} if group_id == "g" else {}
 
     async def commit(self, group_id: str, member: Committer, wanted: Mapping[TopicPartition, StoredOffset]) -> Any:
         self._refuse()
@@ -98,6 +100,17 @@ async def test_several_groups_are_answered_each() -> None:
         ("g", [("t", 0, 4, -1, "", 0)], 0),
         ("unknown", [], 0),
     ]
+
+
+@pytest.mark.parametrize("named", [True, False])
+async def test_what_a_transaction_may_still_change_is_told_only_to_who_takes_it(named: bool) -> None:
+    topics = [offset_fetch.Topic(name="o", partition_indexes=[0])] if named else None
+    for stable, answer in ((False, ("o", 0, 1, -1, "", 0)), (True, ("o", 0, -1, -1, "", 88))):
+        one = offset_fetch.Request(group_id="open", topics=topics, require_stable=stable)
+        groups = [offset_fetch.RequestGroup(group_id="open", topics=topics)]
+        several = offset_fetch.Request(groups=groups, require_stable=stable)
+        assert told((await offset_fetch.handle(one, broker(), SESSION)).topics) == [answer]
+        assert told((await offset_fetch.handle(several, broker(), SESSION)).groups[0].topics) == [answer]
 
 
 async def test_an_error_stands_where_each_version_looks_for_it() -> None:

@@ -24,7 +24,7 @@ def moving(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     asked: list[str] = []
     fetch = Offsets.fetch
 
-    async def refused(offsets: Offsets, group_id: str) -> Any:
+    async def refused(offsets: Offsets, group_id: str, *, require_stable: bool) -> Any:
         asked.append(group_id)
         if len(asked) <= len(MOVES):
             raise KafkaError(MOVES[len(asked) - 1])

@@ -10,13 +10,18 @@ from bridge.config import GroupSettings
 from bridge.errors import KafkaError
 from bridge.groups.lag import LagTable
 from bridge.groups.offsets import Committer, OffsetRetention, Offsets
-from bridge.groups.store.records import Key, StoredGroup, StoredOffset, decode_offset
+from bridge.groups.store.records import Key, StoredGroup, StoredOffset, decode_offset, decode_pending
+from bridge.groups.store.stored_groups import OnPending, put_offset, put_pending
+from bridge.groups.store.under_way import WritesUnderWay
+from bridge.groups.store.visible import visible_offsets
 from bridge.kafka.error_codes import ErrorCode
 from bridge.runtime.polling import Ask, Poller
 from bridge.runtime.polling import Key as Question
 from bridge.storage.topics.closed_logs import AskedEnd, Published
 from bridge.storage.topics.topic import NO_ID
+from bridge.storage.visibility import Transaction
 from bridge.telemetry.metrics import GroupMetrics
+from tests.groups.fake_outcomes import FakeOutcomes
 
 MINUTE = 60.0
 WEEK = 10_080 * MINUTE
@@ -28,6 +33,8 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self.held: dict[str, StoredGroup] = {}
+        self.outcomes = FakeOutcomes()
+        self.under_way = WritesUnderWay()
         self.gate: asyncio.Future[None] | None = None
         self.refused: set[str] = set()
         """Groups of which nothing is stored."""
@@ -37,6 +44,8 @@ class MemoryStore:
         """Groups whose slot is not owned."""
         self.on_stored: list[Any] = []
         self.on_owned: list[Any] = []
+        self.on_pending: list[OnPending] = []
+        self.writes: list[list[Key]] = []
 
     async def load(self, group_id: str, *, confirmed: bool = True) -> StoredGroup:
         if group_id in self.elsewhere:
@@ -53,10 +62,19 @@ class MemoryStore:
         return group_id in self.held and group_id not in self.elsewhere
 
     def stored(self, group_id: str) -> Mapping[tuple[str, int], StoredOffset]:
-        return (self.held.get(group_id) or StoredGroup()).offsets
+        return visible_offsets(self.known(group_id), self.outcomes.outcome)
+
+    def known(self, group_id: str) -> StoredGroup:
+        return self.held.get(group_id) or StoredGroup()
+
+    def slot_of(self, group_id: str) -> int:
+        return 0
 
     def submit(self, group_id: str, records: Mapping[Key, bytes | None]) -> Awaitable[None]:
-        return self._submit(group_id, records)
+        self.writes.append(list(records))
+        writing = asyncio.ensure_future(self._submit(group_id, records))
+        self.under_way.add(records, writing)
+        return writing
 
     async def _submit(self, group_id: str, records: Mapping[Key, bytes | None]) -> None:
         if group_id in self.refused | self.elsewhere:
@@ -66,13 +84,19 @@ class MemoryStore:
         if self.gate is not None:
             await self.gate
         for key, value in records.items():
-            assert key[0] == "offset"
             group = self.held.setdefault(key[1], StoredGroup())
-            offset = None if value is None else decode_offset(value)
-            if offset is None:
-                group.offsets.pop(key[2:], None)
+            offset = None
+            if key[0] == "pending":
+                put_pending(group, key, None if value is None else decode_pending(value, key[4]))
             else:
-                group.offsets[key[2:]] = offset
+                assert key[0] == "offset"
+                offset = None if value is None else decode_offset(value)
+                if offset is None:
+                    group.offsets.pop(key[2:], None)
+                else:
+                    put_offset(group, key[2:], offset)
+            for pending in self.on_pending if key[2:4] in group.pendings else ():
+                pending(key[1], key[2:4])
             for callback in self.on_stored:
                 callback(key, offset)
             if not group:
@@ -85,6 +109,7 @@ class Members:
     def __init__(self) -> None:
         self.holds: dict[str, OffsetRetention] = {}
         self.refusal: ErrorCode | None = None
+        self.refusal_in_transaction: ErrorCode | None = None
         self.forgotten: list[str] = []
 
     async def check_commit(
@@ -92,6 +117,12 @@ class Members:
     ) -> None:
         if self.refusal is not None:
             raise KafkaError(self.refusal)
+
+    async def check_commit_in_transaction(
+        self, group_id: str, member_id: str, group_instance_id: str | None, generation: int
+    ) -> None:
+        if self.refusal_in_transaction is not None:
+            raise KafkaError(self.refusal_in_transaction)
 
     async def retention(self, group_id: str) -> OffsetRetention:
         return self.holds.get(group_id, NO_CLIENT)
@@ -184,5 +215,19 @@ class Bench:
     async def commit(self, group: str, *where: tuple[str, int], **fields: Any) -> dict[tuple[str, int], ErrorCode]:
         return await (await self.offsets.commit(group, Committer(), {one: StoredOffset(7, **fields) for one in where}))
 
-    async def seen(self, group: str) -> dict[tuple[str, int], int]:
-        return {where: stored.offset for where, stored in (await self.offsets.fetch(group)).items()}
+    async def commit_in(
+        self,
+        transaction: Transaction,
+        group: str,
+        *where: tuple[str, int],
+        offset: int = 9,
+        error: ErrorCode = ErrorCode.NONE,
+    ) -> dict[tuple[str, int], ErrorCode]:
+        """Commit in a transaction; `error`: what the transaction says to it."""
+        wanted = {one: StoredOffset(offset) for one in where}
+        return await (await self.offsets.commit_in_transaction(group, Committer(), transaction, wanted, lambda: error))
+
+    async def seen(self, group: str, *, stable: bool = False) -> dict[tuple[str, int], int | None]:
+        """None: it may change yet."""
+        fetched = await self.offsets.fetch(group, require_stable=stable)
+        return {where: None if stored is None else stored.offset for where, stored in fetched.items()}

@@ -11,6 +11,8 @@ from bridge.groups.offsets import Committer, OffsetRetention
 from bridge.groups.store.records import StoredOffset, encode_offset, offset_key
 from bridge.kafka.error_codes import ErrorCode
 from bridge.storage.topics.topic import NO_ID
+from bridge.storage.visibility import Outcome
+from tests.groups.fake_outcomes import transaction
 from tests.groups.offsets_bench import MINUTE, NO_CLIENT, WEEK, Bench
 from tests.support.waiting import until
 
@@ -92,6 +94,121 @@ async def test_nothing_happens_between_the_check_of_a_commit_and_its_place_in_th
     assert await bench.commit("g", ("t", 0), ("t", 1)) == {("t", 0): ErrorCode.NONE, ("t", 1): ErrorCode.NONE}
 
 
+# --- transactions -----------------------------------------------------------------------------------------------------
+
+ONE, TWO = transaction(1), transaction(2)
+
+
+async def test_an_offset_of_a_transaction_counts_from_its_commit_on(bench: Bench) -> None:
+    await bench.commit("g", ("t", 0))
+    assert await bench.commit_in(ONE, "g", ("t", 0), ("t", 2)) == {
+        ("t", 0): ErrorCode.NONE, ("t", 2): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }  # fmt: skip
+    assert (await bench.seen("g"), await bench.seen("g", stable=True)) == ({("t", 0): 7}, {("t", 0): None})
+    bench.store.outcomes.decide(ONE, Outcome.COMMITTED)
+    committed = StoredOffset(9, committed_at_ms=1_000_000_000, topic_id=uuid.UUID(int=7).hex)
+    assert await bench.offsets.fetch("g", require_stable=True) == {("t", 0): committed}
+
+
+async def test_an_offset_of_an_aborted_transaction_never_counts(bench: Bench) -> None:
+    await bench.commit_in(ONE, "g", ("t", 0))
+    assert await bench.seen("g", stable=True) == {("t", 0): None}
+    bench.store.outcomes.decide(ONE, Outcome.ABORTED)
+    assert (await bench.seen("g"), await bench.seen("g", stable=True)) == ({}, {})
+
+
+@pytest.mark.parametrize("stable", [True, False])
+async def test_what_was_decided_before_the_fetch_is_seen(bench: Bench, stable: bool) -> None:
+    await bench.commit_in(ONE, "g", ("t", 0))
+    bench.store.outcomes.recorded[ONE] = Outcome.COMMITTED
+    assert await bench.seen("g", stable=stable) == {("t", 0): 9}
+    assert await bench.seen("g", stable=stable) == {("t", 0): 9}
+    assert bench.store.outcomes.confirms == 1
+
+
+@pytest.mark.parametrize("stable", [True, False])
+async def test_what_cannot_be_known_is_asked_again(bench: Bench, stable: bool) -> None:
+    await bench.commit_in(ONE, "g", ("t", 0))
+    bench.store.outcomes.away = True
+    with pytest.raises(KafkaError) as raised:
+        await bench.seen("g", stable=stable)
+    assert raised.value.code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+async def test_without_pending_offsets_nothing_is_asked(bench: Bench) -> None:
+    await bench.commit("g", ("t", 0))
+    bench.store.outcomes.away = True
+    assert await bench.seen("g", stable=True) == {("t", 0): 7}
+    assert bench.store.outcomes.confirms == 0
+
+
+async def test_an_offset_that_is_pending_in_a_former_topic_keeps_nobody_waiting(bench: Bench) -> None:
+    await bench.commit_in(ONE, "g", ("t", 0))
+    bench.topics.ids["t"] = uuid.UUID(int=8)
+    assert await bench.seen("g", stable=True) == {}
+
+
+async def test_who_may_not_commit_in_a_transaction_stores_nothing(bench: Bench) -> None:
+    for group, error in (("", ErrorCode.NONE), ("g", ErrorCode.INVALID_TXN_STATE)):
+        with pytest.raises(KafkaError) as raised:
+            await bench.commit_in(ONE, group, ("t", 0), error=error)
+        assert raised.value.code == (error or ErrorCode.INVALID_GROUP_ID)
+    bench.members.refusal_in_transaction = ErrorCode.ILLEGAL_GENERATION
+    with pytest.raises(KafkaError) as raised:
+        await bench.commit_in(ONE, "g", ("t", 0))
+    assert raised.value.code == ErrorCode.ILLEGAL_GENERATION
+    assert bench.store.writes == []
+
+
+async def test_nothing_happens_between_the_checks_in_a_transaction_and_the_place_in_the_order(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def check(*_: Any) -> None:
+        asyncio.get_running_loop().call_soon(outdated.set)
+
+    outdated, submit = asyncio.Event(), bench.store.submit
+    monkeypatch.setattr(bench.members, "check_commit_in_transaction", check)
+    monkeypatch.setattr(bench.store, "submit", lambda *write: None if outdated.is_set() else submit(*write))
+    assert await bench.commit_in(ONE, "g", ("t", 0), ("t", 1)) == dict.fromkeys([("t", 0), ("t", 1)], ErrorCode.NONE)
+
+
+async def test_a_deletion_takes_what_is_decided_and_leaves_what_is_open(bench: Bench) -> None:
+    await bench.commit("g", ("t", 0))
+    await bench.commit_in(ONE, "g", ("t", 0), ("t", 1))
+    await bench.commit_in(TWO, "g", ("t", 0), offset=12)
+    bench.store.outcomes.recorded[ONE] = Outcome.COMMITTED  # which this node does not know yet
+    assert set((await bench.offsets.delete("g", [("t", 0), ("t", 1)])).values()) == {ErrorCode.NONE}
+    assert await bench.seen("g", stable=True) == {("t", 0): None}
+    bench.store.outcomes.decide(TWO, Outcome.COMMITTED)
+    assert await bench.seen("g") == {("t", 0): 12}
+
+
+async def test_a_deleted_topic_takes_what_is_pending_along(bench: Bench) -> None:
+    await bench.commit_in(ONE, "g", ("t", 0), ("u", 0))
+    await bench.commit_in(TWO, "h", ("t", 0))
+    bench.store.outcomes.decide(TWO, Outcome.COMMITTED)
+    del bench.topics.ids["t"]
+    await bench.offsets.forget_topic("t")
+    assert {group: list(held.pendings) for group, held in bench.store.held.items()} == {"g": [("u", 0)]}
+
+
+@pytest.mark.parametrize("outcome", [Outcome.OPEN, Outcome.COMMITTED, Outcome.ABORTED])
+async def test_a_group_with_open_offsets_is_not_forgotten(bench: Bench, outcome: Outcome) -> None:
+    await bench.commit("g", ("t", 0), ("t", 1))
+    await bench.commit_in(ONE, "g", ("t", 0), ("u", 0))
+    bench.store.outcomes.decided[ONE] = outcome
+    bench.members.holds["g"] = EMPTY
+    bench.now += WEEK + MINUTE
+    await bench.offsets.expire()
+    if outcome is Outcome.OPEN:
+        assert list(bench.store.stored("g")) == [("t", 0)]
+        assert list(bench.store.held["g"].pendings) == [("t", 0), ("u", 0)]
+        assert bench.members.forgotten == []
+    else:
+        assert not bench.store.stored("g")
+        assert bench.members.forgotten == (["g"] if outcome is Outcome.COMMITTED else [])
+
+
 # --- deletion ---------------------------------------------------------------------------------------------------------
 
 
@@ -166,11 +283,11 @@ async def test_a_commit_on_its_way_to_a_topic_made_again_is_not_overtaken(bench:
 async def test_a_topic_committed_to_while_others_are_looked_for_is_fetched(bench: Bench) -> None:
     await bench.store.submit("g", {offset_key("g", "down", 0): encode_offset(StoredOffset(3, topic_id="0c"))})
     bench.topics.answers.clear()
-    fetching = asyncio.ensure_future(bench.offsets.fetch("g"))
+    fetching = asyncio.ensure_future(bench.seen("g"))
     await asyncio.sleep(0)
     await bench.commit("g", ("t", 0))
     bench.topics.answers.set()
-    assert {where: one.offset for where, one in (await fetching).items()} == {("down", 0): 3, ("t", 0): 7}
+    assert await fetching == {("down", 0): 3, ("t", 0): 7}
 
 
 async def test_offsets_of_a_member_that_comes_meanwhile_are_not_deleted(bench: Bench) -> None:

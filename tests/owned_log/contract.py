@@ -9,8 +9,9 @@ import pytest
 
 from bridge.owned_log import OwnedLogError, Record, RecordTooLarge, SlotNotOwned, SlotUnavailable
 from bridge.owned_log.batch import pack
+from bridge.owned_log.succession import marker
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
-from tests.owned_log.nodes import LogNode, LogScript, LogSite, owner, start
+from tests.owned_log.nodes import LogNode, LogScript, LogSite, confirmed, follow, owner, start
 from tests.support.waiting import until
 
 SCRIPTS: Final[list[LogScript]] = []
@@ -154,6 +155,26 @@ async def writes_keep_their_order_and_share_entries(site: LogSite) -> None:
 
 
 @script
+async def what_is_stored_together_is_stored_whole(site: LogSite) -> None:
+    topic = site.name()
+    one = await owner(site, topic)
+    with pytest.raises(RecordTooLarge):
+        one.log.store(0, [Record(f"k{number}", b"v") for number in range(1001)])
+    records = [Record(f"k{number}", b"%d" % number) for number in range(50)]
+    stored = one.log.store(0, records)
+    write = one.log.write(0, [Record("k0", b"later")])
+    await stored.settled
+    assert stored.done.result() is None
+    assert one.state.values[0].keys() == dict(records).keys()
+    await write
+    assert one.metrics.entries_written.value == 1  # they share an entry with the write behind them
+    await one.log.close()
+    with pytest.raises(SlotNotOwned):
+        one.log.store(0, records)
+    assert (await owner(site, topic)).state.values[0] == dict(records) | {"k0": b"later"}
+
+
+@script
 async def a_record_that_is_too_large_fails_alone(site: LogSite) -> None:
     node = await owner(site, site.name())
     small = node.log.write(0, [Record("small", b"v")])
@@ -205,6 +226,76 @@ async def an_entry_that_is_none_of_ours_is_left_out(site: LogSite) -> None:
     node = await owner(site, topic)
     assert node.state.values[0] == {"k": b"v"}
     assert node.metrics.records_unreadable.value == 1
+
+
+# --- following ------------------------------------------------------------------------------------------------------
+
+
+@script
+async def a_follower_has_what_was_acknowledged_just_before_it_is_asked(site: LogSite) -> None:
+    topic = site.name()
+    early = await follow(site, partition(topic))  # there is no topic yet
+    with pytest.raises(SlotUnavailable):
+        await early.follower.confirm()
+    assert not early.follower.is_loaded
+    one = await owner(site, topic)
+    await one.put("k", b"0")
+    late = await follow(site, partition(topic))
+    for each in (early, late):
+        await until(lambda each=each: each.follower.is_loaded)  # type: ignore[misc]
+    for number in range(1, 20):
+        await one.put("k", b"%d" % number)
+        await one.put("gone", b"1" if number % 2 else None)
+        for each in (early, late):
+            await confirmed(each)
+            assert each.values == one.state.values[0]
+    assert late.copies == [late.copies[0]]
+    await early.follower.close()
+    with pytest.raises(SlotUnavailable):
+        await early.follower.confirm()
+
+
+@script
+async def a_follower_goes_on_over_changes_of_the_owner(site: LogSite) -> None:
+    topic = site.name()
+    node = await owner(site, topic)
+    following = await follow(site, partition(topic))
+    for turn in range(3):
+        await node.put("k", b"%d" % turn)
+        await node.put(f"k{turn}", b"v")
+        await confirmed(following)
+        assert following.values == node.state.values[0]
+        if turn == 1:
+            await site.admin.unload(partition(topic))
+            await until(node.owns)
+        await node.log.close()
+        node = await owner(site, topic)
+    await confirmed(following)
+    assert following.values == node.state.values[0]
+    assert len(following.copies) == 1
+
+
+@script
+async def a_follower_leaves_out_what_a_former_holder_writes(site: LogSite) -> None:
+    """As a reader of the log does that comes later."""
+    topic = partition(site.name())
+    await site.admin.create_non_partitioned(topic)
+    client = await site.client()
+    former, latter = client.producer(topic), client.producer(topic)
+    await former.send(*pack([marker("former")]), 1)
+    await former.send(*pack([Record("k", b"1"), Record("l", b"1")]), 2)
+    following = await follow(site, topic)
+    await confirmed(following)
+    await latter.send(*pack([marker("latter")]), 1)
+    await former.send(*pack([Record("k", b"2"), Record("m", b"2")]), 2)
+    await latter.send(*pack([Record("k", b"3")]), 1)
+    await former.send(*pack([Record("l", None)]), 1)
+    await confirmed(following)
+    assert following.values == {"k": b"3", "l": b"1"}
+    assert len(following.copies) == 1
+    other = await follow(site, topic)
+    await confirmed(other)
+    assert other.values == following.values
 
 
 # --- losing -----------------------------------------------------------------------------------------------------------

@@ -1,15 +1,17 @@
 """Processes that own slots of one log, on a Pulsar that is real or not."""
 
+import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
 from bridge.config import PulsarSettings
-from bridge.owned_log import OwnedLog, OwnedLogError, Record
+from bridge.owned_log import OwnedLog, OwnedLogError, Record, SlotUnavailable
 from bridge.pulsar import Admin, PulsarClient
 from bridge.telemetry.metrics import GroupMetrics
+from tests.owned_log.following import Following
 from tests.schedules.site import Site
 from tests.support.waiting import until
 
@@ -81,6 +83,7 @@ class LogSite(Site):
     """A Pulsar, and what is to be closed there in the end, before its clients."""
 
     logs: list[OwnedLog] = field(default_factory=list)
+    followings: list[Following] = field(default_factory=list)
 
 
 LogScript = Callable[[LogSite], Awaitable[None]]
@@ -94,6 +97,8 @@ async def site(namespace: str, settings: PulsarSettings, admin: Admin) -> AsyncI
     try:
         yield found
     finally:
+        for following in found.followings:
+            await following.follower.close()
         for log in found.logs:
             await log.close()
         for client in found.clients:
@@ -122,3 +127,19 @@ async def owner(site: LogSite, topic: str, slots: int = 1, compact_after: int = 
     node = await start(site, topic, slots, compact_after)
     await until(lambda: all(node.owns(slot) for slot in range(len(node.log.slots))))
     return node
+
+
+async def follow(site: LogSite, partition: str) -> Following:
+    """A process that follows a slot; it may not have loaded it yet."""
+    following = Following(partition, await site.client(), site.admin)
+    site.followings.append(following)
+    return following
+
+
+async def confirmed(following: Following, seconds: float = 100.0) -> None:
+    """Have the follower confirm, again where it cannot say in time."""
+    async with asyncio.timeout(seconds):
+        while True:
+            with suppress(SlotUnavailable):
+                return await following.follower.confirm()
+            await asyncio.sleep(0.05)

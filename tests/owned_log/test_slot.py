@@ -1,6 +1,8 @@
 """A slot while its broker or its connection fails: in virtual time, on the model broker."""
 
 import asyncio
+from contextlib import suppress
+from functools import partial
 
 import pytest
 
@@ -8,6 +10,7 @@ from bridge.owned_log import OwnedLogError, Record, SlotLoading, SlotUnavailable
 from tests.owned_log.contract import outcomes, partition
 from tests.owned_log.model import play_on_model
 from tests.owned_log.nodes import LogSite, owner, start
+from tests.schedules import faults
 from tests.schedules.world import World
 from tests.support.waiting import until
 
@@ -29,6 +32,37 @@ def test_a_broker_that_stops_answering_fails_writes_in_time() -> None:
         await node.log.owned(0)
         await node.put("k", b"51")
         assert node.get("k") == b"51"
+
+    play_on_model(play)
+
+
+def test_what_is_settled_is_known() -> None:
+    """Once it is settled, its records are in the state, or the slot was lost, or they never will be."""
+
+    async def play(site: LogSite, world: World) -> None:
+        topic = site.name()
+        node = await owner(site, topic)
+        settled: dict[int, str] = {}
+
+        def settle(number: int, losses: int, _: object) -> None:
+            lost = len(node.state.losses) > losses
+            settled[number] = "lost" if lost else "applied" if node.get(f"k{number}") else "never"
+
+        for number in range(12):
+            with suppress(OwnedLogError):
+                await node.log.owned(0)
+                stored = node.log.store(0, [Record(f"k{number}", b"v")])
+                stored.settled.add_done_callback(partial(settle, number, len(node.state.losses)))
+            await faults.some(world, partition(topic), most=1, seconds=2)
+        await faults.heal(world)
+        await until(node.owns, 100)
+        told = dict(settled)
+        for number, how in told.items():
+            assert (node.get(f"k{number}") is not None) == (how == "applied") or how == "lost"
+        await node.log.close()
+        other = await owner(site, topic)
+        assert not [number for number, how in told.items() if how == "never" and other.get(f"k{number}")]
+        assert len(told) == len(settled)
 
     play_on_model(play)
 

@@ -246,9 +246,9 @@ MUTATIONS = (
     ),
     Mutation(
         "a commit is answered before its receipt", "owned_log/journal.py",
-        "            sent = self._producer.send(metadata, payload, len(records))\n",
-        "            sent = self._producer.send(metadata, payload, len(records))\n            for part in parts:\n"
-        "                part.write.future.done() or part.write.future.set_result(None)\n",
+        "            send = self._producer.enqueue(metadata, payload, len(records))\n",
+        "            send = self._producer.enqueue(metadata, payload, len(records))\n            for part in parts:\n"
+        "                part.stored.done.done() or part.stored.done.set_result(None)\n",
         "test_group_slot", "test_commits_outlive_faults",
     ),
     Mutation(

@@ -79,7 +79,7 @@ async def test_the_same_names_in_two_namespaces_are_different_things(
     for services, offset in ((own, 5), (other, 7)):
         await services.store.ready()
         await (await services.offsets.commit("g", Committer(), {("t", 0): StoredOffset(offset)}))
-    found = [{where: one.offset for where, one in (await each.offsets.fetch("g")).items()} for each in two]
+    found = [{where: one and one.offset for where, one in (await each.offsets.fetch("g")).items()} for each in two]
     assert found == [{("t", 0): 5}, {("t", 0): 7}]
     await other.groups.delete("g")
     assert [list(each.store.groups()) for each in two] == [["g"], []]

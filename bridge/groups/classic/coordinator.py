@@ -20,8 +20,9 @@ from bridge.groups.classic.members import metadata_bytes
 from bridge.groups.classic.records import GroupRecord
 from bridge.groups.classic.state import ClassicGroup
 from bridge.groups.offsets import UNKNOWN_GROUP, OffsetRetention
-from bridge.groups.store.records import Key, group_key, offset_key
+from bridge.groups.store.records import Key, group_key
 from bridge.groups.store.saving import GroupRecordStore, error_of, readable, submit
+from bridge.groups.store.visible import all_decided_keys
 from bridge.groups.timers import Clock, Timers
 from bridge.kafka.error_codes import ErrorCode
 from bridge.telemetry import log
@@ -125,13 +126,13 @@ class ClassicGroups:
         loaded.group.check_commit(member_id, instance_id, generation, self._clock.time())
 
     async def delete(self, loaded: LoadedClassicGroup) -> None:
-        """Delete a group without members, with its offsets."""
+        """Delete a group without members, with its offsets; those stay that are pending in open transactions."""
         if loaded.group.state is not ClassicGroupState.EMPTY:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
         group_id = loaded.group.id
         stored = await self._store.load(group_id, confirmed=False)  # at once: no member joins meanwhile
-        records: dict[Key, bytes | None] = {offset_key(group_id, *one): None for one in stored.offsets}
-        await self._erase(loaded, {**records, group_key(group_id): None})
+        offsets = all_decided_keys(group_id, stored, self._store.outcomes.outcome)
+        await self._erase(loaded, dict.fromkeys([*offsets, group_key(group_id)]))
 
     async def forget(self, loaded: LoadedClassicGroup) -> None:
         """Delete an empty group that has no offsets left; nothing where a member has joined meanwhile."""

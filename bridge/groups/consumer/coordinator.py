@@ -22,8 +22,9 @@ from bridge.groups.consumer.model import JOINING, NOTHING, GroupSnapshot, View
 from bridge.groups.consumer.state import ConsumerGroup, ConsumerGroupConfig, HeartbeatAnswer, MemberHeartbeat
 from bridge.groups.consumer.topics import Catalogue, Viewer
 from bridge.groups.offsets import OffsetRetention
-from bridge.groups.store.records import Key, StoredGroup, group_key, member_key, offset_key
+from bridge.groups.store.records import Key, StoredGroup, group_key, member_key
 from bridge.groups.store.saving import GroupRecordStore, error_of, readable, submit
+from bridge.groups.store.visible import all_decided_keys
 from bridge.groups.timers import Clock, Timers
 from bridge.kafka.error_codes import ErrorCode
 from bridge.telemetry import log
@@ -147,11 +148,12 @@ class ConsumerGroups:
         return self._do(loaded, lambda group, now: group.remove(leaving))
 
     async def delete(self, loaded: LoadedConsumerGroup) -> None:
-        """Delete a group without members, with its offsets."""
+        """Delete a group without members, with its offsets; those stay that are pending in open transactions."""
         stored = await self._store.load(loaded.group.id, confirmed=False)  # at once: no member joins
         if loaded.group.snapshot.members:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
-        await self._erase(loaded, stored, {offset_key(loaded.group.id, *where) for where in stored.offsets})
+        offsets = all_decided_keys(loaded.group.id, stored, self._store.outcomes.outcome)
+        await self._erase(loaded, stored, set(offsets))
 
     async def forget(self, loaded: LoadedConsumerGroup) -> None:
         """Delete an empty group that has no offsets left; nothing where a member has joined meanwhile."""

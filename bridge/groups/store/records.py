@@ -6,6 +6,9 @@
     o/<topic>/<partition>/<group>    JSON: {"v":1, "o":offset, "e":leader epoch, "m":metadata, "t":time of the commit},
                                      "x":time to expire where the client chose one, "i":the topic's id in hexadecimal
                                      digits, where it has one; times in milliseconds
+    t/<topic>/<partition>/<producer id>/<epoch>/<n>/<group>
+                                     an offset that a transaction commits: the same, and "s":the slot of
+                                     `__bridge_transactions` in which the transaction's outcome is recorded
 
 A value that is absent (or empty, which is the same to Pulsar's compaction) deletes the key. The key `s` is the owned
 log's own. A topic's name has no slash, so that the group, which may be any text, can stand last. What is of a later
@@ -13,21 +16,25 @@ version is left alone.
 """
 
 import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from urllib.parse import quote, unquote
 
 from bridge.errors import BridgeError
 from bridge.kafka.primitives import MAX_STRING
+from bridge.storage.visibility import Identity, Transaction
 
 GroupKey: TypeAlias = tuple[Literal["group"], str]
 MemberKey: TypeAlias = tuple[Literal["member"], str, str]
 OffsetKey: TypeAlias = tuple[Literal["offset"], str, str, int]
-Key: TypeAlias = GroupKey | MemberKey | OffsetKey
-"""("group", group id), ("member", group id, member id) or ("offset", group id, topic, partition)."""
+PendingKey: TypeAlias = tuple[Literal["pending"], str, str, int, Identity]
+Key: TypeAlias = GroupKey | MemberKey | OffsetKey | PendingKey
+"""("group", group id), ("member", group id, member id), ("offset", group id, topic, partition) or
+("pending", group id, topic, partition, identity of the transaction)."""
 
 _VERSION: Final = 1
-_MAX_PARTITION_DIGITS: Final = 10
+_MAX_DIGITS: Final = 19
 _HEXADECIMAL: Final = frozenset("0123456789abcdef")
 
 
@@ -49,16 +56,44 @@ class StoredOffset:
     """The id of the topic that was committed for: one that is made later under its name is another. Empty: unknown."""
 
 
+class PendingOffset(NamedTuple):
+    """An offset that counts if its transaction is committed."""
+
+    transaction: Transaction
+    offset: StoredOffset
+
+
+@dataclass(slots=True)
+class Pendings:
+    """The pending offsets of one partition, in the order of their places in the group's slot (`visible`)."""
+
+    before: dict[Identity, PendingOffset] = field(default_factory=dict)
+    """Those that were stored before the partition's plain offset."""
+    after: dict[Identity, PendingOffset] = field(default_factory=dict)
+    """And after it."""
+
+    def __bool__(self) -> bool:
+        return bool(self.before or self.after)
+
+    def __iter__(self) -> Iterator[PendingOffset]:
+        yield from self.before.values()
+        yield from self.after.values()
+
+
 @dataclass(slots=True)
 class StoredGroup:
     """What Pulsar has acknowledged of one group."""
 
     metadata: bytes | None = None
     offsets: dict[tuple[str, int], StoredOffset] = field(default_factory=dict)
+    """The plain ones, which are of no transaction, or of one that is settled. What the group has committed tells
+    `visible`."""
     members: dict[str, bytes] = field(default_factory=dict)
+    pendings: dict[tuple[str, int], Pendings] = field(default_factory=dict)
+    """Of partitions that have any."""
 
     def __bool__(self) -> bool:
-        return self.metadata is not None or bool(self.offsets) or bool(self.members)
+        return self.metadata is not None or bool(self.offsets) or bool(self.members) or bool(self.pendings)
 
 
 def group_key(group_id: str) -> GroupKey:
@@ -76,13 +111,21 @@ def offset_key(group_id: str, topic: str, partition: int) -> OffsetKey:
     return ("offset", group_id, topic, partition)
 
 
+def pending_key(group_id: str, topic: str, partition: int, identity: Identity) -> PendingKey:
+    """The key of an offset that a transaction commits."""
+    return ("pending", group_id, topic, partition, identity)
+
+
 def encode_key(key: Key) -> str:
     """The Pulsar message key."""
     if key[0] == "group":
         return f"g/{key[1]}"
     if key[0] == "member":
         return f"m/{quote(key[2], safe='')}/{key[1]}"
-    return f"o/{key[2]}/{key[3]}/{key[1]}"
+    if key[0] == "offset":
+        return f"o/{key[2]}/{key[3]}/{key[1]}"
+    producer_id, epoch, n = key[4]
+    return f"t/{key[2]}/{key[3]}/{producer_id}/{epoch}/{n}/{key[1]}"
 
 
 def decode_key(text: str) -> Key | None:
@@ -95,13 +138,18 @@ def decode_key(text: str) -> Key | None:
         return ("member", group, unquote(member)) if slash else None
     if kind == "o":
         parts = rest.split("/", 2)
-        if len(parts) == 3 and _is_partition(parts[1]):
+        if len(parts) == 3 and _is_number(parts[1], 31):
             return ("offset", parts[2], parts[0], int(parts[1]))
+    if kind == "t":
+        parts = rest.split("/", 5)
+        if len(parts) == 6 and all(map(_is_number, parts[1:5], (31, 63, 31, 63))):
+            partition, *identity = map(int, parts[1:5])
+            return ("pending", parts[5], parts[0], partition, Identity(*identity))
     return None
 
 
-def _is_partition(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= _MAX_PARTITION_DIGITS and not int(text) >> 31
+def _is_number(text: str, bits: int) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS and not int(text) >> bits
 
 
 def encode_offset(stored: StoredOffset, committed_at_ms: int | None = None, topic_id: str = "") -> bytes:
@@ -115,19 +163,42 @@ def encode_offset(stored: StoredOffset, committed_at_ms: int | None = None, topi
     return (f'{{"v":{_VERSION},"o":{stored.offset},"e":{stored.leader_epoch},"m":{note},"t":{moment}{more}}}').encode()
 
 
+def encode_pending(stored: StoredOffset, slot: int, committed_at_ms: int | None = None, topic_id: str = "") -> bytes:
+    """The value of a pending offset; the same may be replaced."""
+    return encode_offset(stored, committed_at_ms, topic_id)[:-1] + b',"s":%d}' % slot
+
+
 def decode_offset(data: bytes) -> StoredOffset | None:
     """The committed offset; None for what is none, or of a later version."""
     try:
-        value = parsed(data)
-        if value["v"] != _VERSION:
-            return None
-        offset, epoch, note = integer(value["o"]), integer(value["e"], 32), text(value["m"])
-        moment, expires, topic_id = integer(value["t"]), max(integer(value.get("x", -1)), -1), text(value.get("i", ""))
+        return _offset(parsed(data))
     except (BadRecord, KeyError):
         return None
-    if not _HEXADECIMAL.issuperset(topic_id):
+
+
+def decode_pending(data: bytes, identity: Identity) -> PendingOffset | None:
+    """The pending offset of a transaction; None for what is none, or of a later version."""
+    try:
+        value = parsed(data)
+        return PendingOffset(Transaction(integer(value["s"], 32), identity), _offset(value))
+    except (BadRecord, KeyError):
         return None
-    return StoredOffset(offset, epoch, note, moment, expires, topic_id)
+
+
+def _offset(value: Mapping[str, Any]) -> StoredOffset:
+    if value["v"] != _VERSION:
+        raise BadRecord("of another version")
+    topic_id = text(value.get("i", ""))
+    if not _HEXADECIMAL.issuperset(topic_id):
+        raise BadRecord("not a topic's id")
+    return StoredOffset(
+        integer(value["o"]),
+        integer(value["e"], 32),
+        text(value["m"]),
+        integer(value["t"]),
+        max(integer(value.get("x", -1)), -1),
+        topic_id,
+    )
 
 
 # ---- the values of a record, which clients will be told --------------------------------------------------------------

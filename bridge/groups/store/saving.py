@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias
 from bridge.errors import KafkaError
 from bridge.groups.store.records import BadRecord, Key, StoredGroup
 from bridge.kafka.error_codes import ErrorCode
+from bridge.storage.visibility import Outcomes
 from bridge.telemetry import log
 
 _log = log.get("groups.coordinator")
@@ -15,11 +16,22 @@ _log = log.get("groups.coordinator")
 Lost: TypeAlias = Callable[[Callable[[str], bool]], None]
 
 
-class GroupRecordStore(Protocol):
+class RecordWriter(Protocol):
+    """Where records of groups are written."""
+
+    def submit(self, group_id: str, records: Mapping[Key, bytes | None]) -> Awaitable[None]:
+        """Store records, in the order of the calls."""
+
+
+class GroupRecordStore(RecordWriter, Protocol):
     """Where groups are kept (`store.GroupStore`)."""
 
     on_owned: list[Callable[[list[str]], None]]
     on_lost: list[Lost]
+
+    @property
+    def outcomes(self) -> Outcomes:
+        """Of the transactions that commit offsets."""
 
     async def load(self, group_id: str, *, confirmed: bool = True) -> StoredGroup:
         """What is stored of a group; unless `confirmed`, as far as this bridge knows."""
@@ -36,11 +48,8 @@ class GroupRecordStore(Protocol):
     def groups(self) -> Iterable[str]:
         """Every group that has anything stored."""
 
-    def submit(self, group_id: str, records: Mapping[Key, bytes | None]) -> Awaitable[None]:
-        """Store records, in the order of the calls."""
 
-
-def submit(store: GroupRecordStore, group_id: str, records: Mapping[Key, bytes | None]) -> "asyncio.Future[None]":
+def submit(store: RecordWriter, group_id: str, records: Mapping[Key, bytes | None]) -> "asyncio.Future[None]":
     """Take a place in the order of writes now; whatever is wrong is told by the future."""
     try:
         return asyncio.ensure_future(store.submit(group_id, records))

@@ -11,10 +11,13 @@ from typing import Final, TypeAlias
 from bridge.config import Settings
 from bridge.groups.store.errors import kafka_error
 from bridge.groups.store.records import Key, StoredGroup, StoredOffset, encode_key
-from bridge.groups.store.stored_groups import OnStored, StoredGroups
+from bridge.groups.store.stored_groups import OnPending, OnStored, StoredGroups
+from bridge.groups.store.under_way import WritesUnderWay
+from bridge.groups.store.visible import TopicPartition, visible_offsets
 from bridge.owned_log import OwnedLog, Record
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
+from bridge.storage.visibility import NoOutcomes, Outcomes
 from bridge.telemetry.metrics import Metrics
 
 __all__ = ["GroupStore", "Key", "OnLost", "OnStored", "StoredGroup", "StoredOffset"]
@@ -32,17 +35,32 @@ class GroupStore:
     """
 
     def __init__(
-        self, client: PulsarClient, admin: Admin, settings: Settings, metrics: Metrics, view_slots: int = 0
+        self,
+        client: PulsarClient,
+        admin: Admin,
+        settings: Settings,
+        metrics: Metrics,
+        view_slots: int = 0,
+        outcomes: Outcomes | None = None,
     ) -> None:
-        """`view_slots`: how many group slots the views of the nodes have; 0: as many as this log."""
+        """`view_slots`: how many group slots the views of the nodes have; 0: as many as this log.
+
+        `outcomes`: of the transactions that commit offsets; None: they count as committed.
+        """
         self._view_slots = view_slots
+        self.outcomes: Outcomes = outcomes or NoOutcomes()
+        """Of the transactions that commit offsets."""
+        self.under_way = WritesUnderWay()
+        """The offsets that are being written."""
         self.on_lost: list[OnLost] = []
         """Called with a test for group ids when a slot is lost: forget every group that it is true of."""
         self.on_owned: list[OnOwned] = []
         """Called with the ids of a slot's groups when this process begins to coordinate them."""
         self.on_stored: list[OnStored] = []
-        """Called for each record that Pulsar has acknowledged; None where the value is deleted or no offset."""
-        self._groups = StoredGroups(self._stored, self._owned, self._lost, metrics.groups)
+        """Called for each record that Pulsar has acknowledged; None: it is deleted, pending, or no offset."""
+        self.on_pending: list[OnPending] = []
+        """Called with a group and a partition where something was stored and pending offsets are left."""
+        self._groups = StoredGroups(self._stored, self._pending, self._owned, self._lost, metrics.groups)
         self._log = OwnedLog(
             client,
             admin,
@@ -112,10 +130,13 @@ class GroupStore:
         """Raise as `load` unless what is known of the group is what any bridge acknowledged before the call."""
         await self._log.confirm(self._log.slot_of(group_id))
 
-    def stored(self, group_id: str) -> Mapping[tuple[str, int], StoredOffset]:
+    def known(self, group_id: str) -> StoredGroup:
+        """As `load`, at once: an empty one also where its slot is not owned. It is the store's own."""
+        return self._groups.get(self._log.slot_of(group_id), group_id) or StoredGroup()
+
+    def stored(self, group_id: str) -> Mapping[TopicPartition, StoredOffset]:
         """The committed offsets of a group as far as its slot is owned, for those who only look."""
-        group = self._groups.get(self._log.slot_of(group_id), group_id)
-        return {} if group is None else group.offsets
+        return visible_offsets(self.known(group_id), self.outcomes.outcome)
 
     async def ready(self) -> None:
         """Wait a while until every assigned slot is owned, so that `groups` is complete; raises as `load`."""
@@ -132,7 +153,9 @@ class GroupStore:
     def submit(self, group_id: str, records: Mapping[Key, bytes | None]) -> Awaitable[None]:
         """As `write`, having taken its place in the order when this returns; may be cancelled or not awaited."""
         batch = [Record(encode_key(key), value) for key, value in records.items()]
-        return self._log.write(self._log.slot_of(group_id), batch)
+        writing = self._log.write(self._log.slot_of(group_id), batch)
+        self.under_way.add(records, writing)
+        return writing
 
     async def write(self, group_id: str, records: Mapping[Key, bytes | None]) -> None:
         """Store records of one group (None deletes); returns when Pulsar has acknowledged all of them.
@@ -149,6 +172,10 @@ class GroupStore:
     def _lost(self, slot: int) -> None:
         for callback in self.on_lost:
             callback(lambda group_id: self._log.slot_of(group_id) == slot)
+
+    def _pending(self, group_id: str, where: TopicPartition) -> None:
+        for callback in self.on_pending:
+            callback(group_id, where)
 
     def _stored(self, key: Key, offset: StoredOffset | None) -> None:
         for callback in self.on_stored:

@@ -4,13 +4,25 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from bridge.groups.store.records import Key, StoredGroup, StoredOffset, decode_key, decode_offset
+from bridge.groups.store.records import (
+    Key,
+    OffsetKey,
+    PendingKey,
+    PendingOffset,
+    Pendings,
+    StoredGroup,
+    StoredOffset,
+    decode_key,
+    decode_offset,
+    decode_pending,
+)
 from bridge.telemetry import log
 from bridge.telemetry.metrics import GroupMetrics
 
 _log = log.get(__name__)
 
 OnStored: TypeAlias = Callable[[Key, StoredOffset | None], None]
+OnPending: TypeAlias = Callable[[str, tuple[str, int]], None]
 
 
 class StoredGroups:
@@ -19,11 +31,13 @@ class StoredGroups:
     def __init__(
         self,
         on_stored: OnStored,
+        on_pending: OnPending,
         on_owned: Callable[[list[str]], None],
         on_lost: Callable[[int], None],
         metrics: GroupMetrics,
     ) -> None:
         self._on_stored = on_stored
+        self._on_pending = on_pending
         self._on_owned = on_owned
         self._on_lost = on_lost
         self._metrics = metrics
@@ -52,13 +66,20 @@ class StoredGroups:
         decoded = decode_key(key)
         if decoded is None:
             return
-        offset = self._put(self._slots[slot], decoded, value)
-        if not replaying:
-            self._on_stored(decoded, offset)
+        groups = self._slots[slot]
+        offset = self._put(groups, decoded, value)
+        if replaying:
+            return
+        self._on_stored(decoded, offset)
+        if decoded[0] == "offset" or decoded[0] == "pending":
+            group = groups.get(decoded[1])
+            if group is not None and decoded[2:4] in group.pendings:
+                self._on_pending(decoded[1], decoded[2:4])
 
     def live_records(self, slot: int) -> int:
-        """About: one of each group, member and offset."""
-        return sum(len(group.offsets) + len(group.members) + 1 for group in self._slots[slot].values())
+        """About: one of each group, member, offset, and partition that has pending ones."""
+        groups = self._slots[slot].values()
+        return sum(len(group.offsets) + len(group.pendings) + len(group.members) + 1 for group in groups)
 
     def owned(self, slot: int) -> None:
         """This process coordinates the groups of the slot."""
@@ -69,25 +90,54 @@ class StoredGroups:
         self._on_lost(slot)
 
     def _put(self, groups: dict[str, StoredGroup], key: Key, value: bytes | None) -> StoredOffset | None:
-        """Take a record over; its offset if it has one."""
-        offset = None
+        """Take a record over; its offset if it has one that is not pending."""
         group = groups.setdefault(key[1], StoredGroup())
+        offset = None
         if key[0] == "group":
             group.metadata = value
         elif key[0] == "member":
             _set(group.members, key[2], value)
-        elif value is None:
-            group.offsets.pop((key[2], key[3]), None)
+        elif key[0] == "offset":
+            offset = None if value is None else decode_offset(value)
+            self._check_readable(key, value, offset)
+            if offset is not None:
+                put_offset(group, key[2:], offset)
+            elif value is None:
+                group.offsets.pop(key[2:], None)
         else:
-            offset = decode_offset(value)
-            if offset is None:
-                self._metrics.records_unreadable.inc()
-                _log.error("! offset of a group is unreadable", extra={"group": key[1], "topic": key[2]})
-            else:
-                group.offsets[key[2], key[3]] = offset
+            pending = None if value is None else decode_pending(value, key[4])
+            self._check_readable(key, value, pending)
+            if pending is not None or value is None:
+                put_pending(group, key, pending)
         if not group:
             del groups[key[1]]
         return offset
+
+    def _check_readable(self, key: OffsetKey | PendingKey, value: bytes | None, found: object) -> None:
+        if value is not None and found is None:
+            self._metrics.records_unreadable.inc()
+            _log.error("! offset of a group is unreadable", extra={"group": key[1], "topic": key[2]})
+
+
+def put_offset(group: StoredGroup, where: tuple[str, int], offset: StoredOffset) -> None:
+    """A plain offset is stored: it stands behind all that is pending."""
+    group.offsets[where] = offset
+    pendings = group.pendings.get(where)
+    if pendings is not None:
+        pendings.before |= pendings.after
+        pendings.after = {}
+
+
+def put_pending(group: StoredGroup, key: PendingKey, pending: PendingOffset | None) -> None:
+    """A pending offset is stored, and stands behind all others; None: it is not pending any more."""
+    where, identity = key[2:4], key[4]
+    pendings = group.pendings.setdefault(where, Pendings())
+    pendings.before.pop(identity, None)
+    pendings.after.pop(identity, None)
+    if pending is not None:
+        pendings.after[identity] = pending
+    if not pendings:
+        del group.pendings[where]
 
 
 def _set(members: dict[str, bytes], member_id: str, value: bytes | None) -> None:

@@ -139,6 +139,7 @@ EXPLANATIONS: Final = {
     "slot freed from its holder": "A holder that was gone still had a slot of groups; it was freed by an unload.",
     "slot not compacted": "Pulsar did not compact the groups' topic; it is tried again.",
     "slot not freed": "A slot of groups is held by a producer that is gone, and could not be freed yet.",
+    "slot not followed": "What another process stores in a slot could not be read on, and is read from Pulsar again.",
     "slot not owned": "The groups of a slot could not be taken yet: another process has them, or Pulsar is away.",
     # the cluster
     "another bridge has, or had, this namespace for its own: stop it, or give it another one": "Two clusters of "

@@ -71,6 +71,8 @@ class InternalStats:
     entries_added: int
     total_size: int
     cursors: dict[str, dict[str, Any]]
+    compacted_ledger: int
+    """Where compacted reads come from: each compaction makes another one; -1 before the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,7 @@ class Admin(RestClient):
                 entries_added=int(stats.get("entriesAddedCounter", 0)),
                 total_size=int(stats.get("totalSize", 0)),
                 cursors=dict(stats.get("cursors") or {}),
+                compacted_ledger=int((stats.get("compactedLedger") or {}).get("ledgerId", -1)),
             )
 
     async def subscriptions(self, topic: str) -> dict[str, dict[str, str]]:

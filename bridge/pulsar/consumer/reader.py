@@ -36,6 +36,8 @@ class Reader(Subscription[Entry]):
         self._seek_time: int | None = None
         self._check_timer: asyncio.TimerHandle | None = None
         self._checks: set[asyncio.Task[None]] = set()
+        self._checked = asyncio.Event()
+        """Of the present session."""
         super().__init__("reader", topic, context, options)
 
     async def seek(self, position: Position | None = None, *, timestamp: int | None = None) -> None:
@@ -55,6 +57,18 @@ class Reader(Subscription[Entry]):
             self._last_received = _before(position)
         self._detach(at_once=True)
         await self._ready()
+
+    async def checked_last_position(self) -> Position:
+        """As `last_position`, from a session that has been checked: a forgotten one may tell an old end.
+
+        Waits for the check, which comes a second or two after each opening.
+        """
+        while True:
+            await self._checked.wait()
+            session = self._id
+            end = await self.last_position()
+            if self._checked.is_set() and session == self._id:
+                return end
 
     async def close(self) -> None:
         """As every subscription's; no check of the session is left."""
@@ -121,6 +135,7 @@ class Reader(Subscription[Entry]):
         if self._last_consumed is not None or self._queue:
             self._metrics.resumed_readers.inc()
         super()._attached(connection)
+        self._checked.clear()
         self._check_later()
 
     def _failed(self, error: PulsarError) -> None:
@@ -128,6 +143,7 @@ class Reader(Subscription[Entry]):
             self._check_timer.cancel()
         for check in self._checks:
             check.cancel()
+        self._checked.set()  # who waits for it gets the error
         super()._failed(error)
 
     def _check_later(self) -> None:
@@ -162,6 +178,8 @@ class Reader(Subscription[Entry]):
             self._reopen(connection)
         elif not _is_held(refusal):  # the topic is being closed or opened, has too many, or the broker is slow
             self._check_later()
+        else:
+            self._checked.set()
 
     def _consumed(self, entry: Entry) -> None:
         self._last_consumed = entry.position

@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 
 from bridge.errors import KafkaError
-from bridge.groups.store.records import Key, StoredGroup, StoredOffset, decode_offset
+from bridge.groups.store.records import Key, StoredGroup, StoredOffset, decode_offset, decode_pending
+from bridge.groups.store.stored_groups import put_offset, put_pending
+from tests.groups.fake_outcomes import FakeOutcomes
 
 
 class FakeStore:
@@ -15,6 +17,7 @@ class FakeStore:
         self.on_lost: list[Callable[[Callable[[str], bool]], None]] = []
         self.on_stored: list[Callable[[Key, StoredOffset | None], None]] = []
         self.stored: dict[str, StoredGroup] = {}
+        self.outcomes = FakeOutcomes()
         self.refuses: KafkaError | None = None
         """What every request gets, as when the slots are not held."""
         self.slow = False
@@ -96,13 +99,14 @@ class FakeStore:
                 group.members.pop(key[2], None)
             else:
                 group.members[key[2]] = value
+        elif key[0] == "pending":
+            put_pending(group, key, None if value is None else decode_pending(value, key[4]))
         else:
-            place = key[2], key[3]
             offset = decode_offset(value) if value is not None else None
             if offset is None:
-                group.offsets.pop(place, None)
+                group.offsets.pop(key[2:], None)
             else:
-                group.offsets[place] = offset
+                put_offset(group, key[2:], offset)
         if not group:
             del self.stored[key[1]]
         for callback in self.on_stored:

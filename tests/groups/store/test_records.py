@@ -4,15 +4,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.groups.store.records import Key, StoredOffset, decode_key, decode_offset, encode_key, encode_offset
+from bridge.groups.store.records import (
+    Key,
+    PendingOffset,
+    StoredOffset,
+    decode_key,
+    decode_offset,
+    decode_pending,
+    encode_key,
+    encode_offset,
+    encode_pending,
+)
+from bridge.storage.visibility import Identity, Transaction
 
 TEXTS = st.text(max_size=20)
 TOPICS = st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True)
 INT64 = st.integers(-(2**63), 2**63 - 1)
+IDENTITIES = st.builds(Identity, st.integers(0, 2**63 - 1), st.integers(0, 2**15 - 1), st.integers(0, 2**63 - 1))
 KEYS: st.SearchStrategy[Key] = st.one_of(
     st.tuples(st.just("group"), TEXTS),
     st.tuples(st.just("member"), TEXTS, TEXTS),
     st.tuples(st.just("offset"), TEXTS, TOPICS, st.integers(0, 2**31 - 1)),
+    st.tuples(st.just("pending"), TEXTS, TOPICS, st.integers(0, 2**31 - 1), IDENTITIES),
 )
 
 
@@ -31,7 +44,19 @@ def test_an_offset_comes_back(stored: StoredOffset) -> None:
     assert decode_offset(encode_offset(stored)) == stored
 
 
-@pytest.mark.parametrize("text", ["", "s", "g", "x/y", "o/t/1", "o/t/x/g", "o/t/-1/g", "o/t/²/g", "o//", "m/x"])
+@given(
+    stored=st.builds(StoredOffset, INT64, st.integers(-1, 2**31 - 1), TEXTS, INT64), identity=IDENTITIES,
+    slot=st.integers(0, 2**31 - 1),
+)  # fmt: skip
+def test_a_pending_offset_comes_back(stored: StoredOffset, identity: Identity, slot: int) -> None:
+    pending = PendingOffset(Transaction(slot, identity), stored)
+    assert decode_pending(encode_pending(stored, slot), identity) == pending
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "s", "g", "x/y", "o/t/1", "o/t/x/g", "o/t/-1/g", "o/t/²/g", "o//", "m/x", "t/t/1/2/3/g", "t/t/1/-2/3/4/g"],
+)
 def test_other_keys_are_left_alone(text: str) -> None:
     assert decode_key(text) is None
 
@@ -39,6 +64,11 @@ def test_other_keys_are_left_alone(text: str) -> None:
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b"1", b'{"v":2,"o":1,"e":0,"m":"","t":0}', b'{"v":1}', b"\xff"])
 def test_other_values_are_no_offsets(data: bytes) -> None:
     assert decode_offset(data) is None
+    assert decode_pending(data, Identity(1, 2, 3)) is None
+
+
+def test_a_pending_offset_without_a_slot_is_none() -> None:
+    assert decode_pending(encode_offset(StoredOffset(5)), Identity(1, 2, 3)) is None
 
 
 def test_what_is_stored_stays_readable() -> None:
@@ -46,5 +76,7 @@ def test_what_is_stored_stays_readable() -> None:
     assert encode_key(("offset", "a/b", "orders", 3)) == "o/orders/3/a/b"
     assert encode_key(("group", "a/b")) == "g/a/b"
     assert encode_key(("member", "a/b", "m/é")) == "m/m%2F%C3%A9/a/b"
+    assert encode_key(("pending", "a/b", "orders", 3, Identity(7, 1, 2))) == "t/orders/3/7/1/2/a/b"
+    assert encode_pending(StoredOffset(5, 1, "x", 9), 6) == b'{"v":1,"o":5,"e":1,"m":"x","t":9,"s":6}'
     assert encode_offset(StoredOffset(5, 1, "x", 9)) == b'{"v":1,"o":5,"e":1,"m":"x","t":9}'
     assert encode_offset(StoredOffset(5, 1, "x", 9), 10, "ab") == b'{"v":1,"o":5,"e":1,"m":"x","t":10,"i":"ab"}'

@@ -5,9 +5,20 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from bridge.groups.store.records import Key, StoredOffset, encode_offset, group_key, offset_key
+from bridge.groups.store.records import (
+    Key,
+    PendingOffset,
+    Pendings,
+    StoredOffset,
+    encode_offset,
+    encode_pending,
+    group_key,
+    offset_key,
+    pending_key,
+)
 from bridge.groups.store.store import GroupStore
 from tests.groups.conftest import MakeNode
+from tests.groups.fake_outcomes import transaction
 from tests.groups.store.fake_store import FakeStore
 
 Either = FakeStore | GroupStore
@@ -60,6 +71,20 @@ async def test_a_group_whose_records_are_deleted_is_gone(store: Either, name: st
     assert name in store.groups()
     await store.write(name, {offset_key(name, "t", 0): None})
     assert not await store.load(name)
+    assert name not in store.groups()
+
+
+async def test_pending_offsets_stand_before_or_behind_the_plain_one(store: Either, name: str) -> None:
+    one, two, plain = transaction(1), transaction(2), offset_key(name, "t", 0)
+    keys = [pending_key(name, "t", 0, each.identity) for each in (one, two)]
+    await store.write(name, {keys[0]: encode_pending(StoredOffset(5), one.slot)})
+    await store.write(name, {plain: encode_offset(StoredOffset(6)), keys[1]: encode_pending(StoredOffset(7), two.slot)})
+    before = {one.identity: PendingOffset(one, StoredOffset(5))}
+    after = {two.identity: PendingOffset(two, StoredOffset(7))}
+    assert (await store.load(name)).pendings == {("t", 0): Pendings(before, after)}
+    await store.write(name, {keys[0]: encode_pending(StoredOffset(8), one.slot)})
+    assert list((await store.load(name)).pendings["t", 0].after) == [two.identity, one.identity]
+    await store.write(name, {plain: None, **dict.fromkeys(keys)})
     assert name not in store.groups()
 
 

@@ -1,0 +1,146 @@
+"""Settles the offsets of decided transactions (`store.visible`): nothing that is decided stays pending.
+
+It goes on in the background, and what is visible does not change by it. It begins when a transaction is decided that
+has offsets in a slot of this node, and when a slot is taken. Each slot has one task, while there is anything to do, and
+a limited number of partitions is written at a time. What fails is looked at again by and by.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Final, Protocol, TypeAlias
+
+from bridge.groups.store.records import Key, StoredGroup
+from bridge.groups.store.saving import RecordWriter, submit
+from bridge.groups.store.stored_groups import OnPending
+from bridge.groups.store.under_way import WritesUnderWay
+from bridge.groups.store.visible import TopicPartition, open_offsets, settling
+from bridge.runtime.futures import in_chunks, in_turns
+from bridge.storage.visibility import Outcomes, Transaction
+from bridge.telemetry import log
+
+_log = log.get("groups.settling")
+
+_DELAY_SECONDS: Final = 0.2
+"""Transactions come one after another: one write settles those of this long."""
+
+_Place: TypeAlias = tuple[str, TopicPartition]
+"""A group, and a partition of which it has pending offsets."""
+
+
+class PendingStore(RecordWriter, Protocol):
+    """Where pending offsets are kept (`store.GroupStore`)."""
+
+    under_way: WritesUnderWay
+    on_pending: list[OnPending]
+    on_owned: list[Callable[[list[str]], None]]
+
+    @property
+    def outcomes(self) -> Outcomes:
+        """Of the transactions that commit offsets."""
+
+    def slot_of(self, group_id: str) -> int:
+        """The slot that a group lives in."""
+
+    def known(self, group_id: str) -> StoredGroup:
+        """What is stored of a group in memory."""
+
+
+class Settling:
+    """The pending offsets of all groups of this node."""
+
+    def __init__(self, store: PendingStore) -> None:
+        self._store = store
+        self._outcomes = store.outcomes
+        self._waiting: dict[Transaction, set[_Place]] = {}  # for open transactions, each of which is watched
+        self._due: dict[int, dict[_Place, None]] = {}  # of each slot that has a task
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, group_ids: Iterable[str]) -> None:
+        """Settle from now on; these groups are known already."""
+        self._store.on_pending.append(self._look)
+        self._store.on_owned.append(self._owned)
+        self._spawn(self.look_at(group_ids))
+
+    async def close(self) -> None:
+        """Settle no more; the next one that has the slots does."""
+        with suppress(ValueError):  # not started
+            self._store.on_pending.remove(self._look)
+            self._store.on_owned.remove(self._owned)
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def look_at(self, group_ids: Iterable[str]) -> None:
+        """Settle what is decided of these groups, and wait for the rest."""
+        async for group_id in in_turns(group_ids):
+            for where in list(self._store.known(group_id).pendings):
+                self._look(group_id, where)
+
+    def _owned(self, group_ids: list[str]) -> None:
+        """A slot was taken."""
+        self._spawn(self.look_at(group_ids))
+
+    def _look(self, group_id: str, where: TopicPartition) -> None:
+        """Offsets of a group are pending."""
+        group = self._store.known(group_id)
+        still_open = open_offsets(group, where, self._outcomes.outcome)
+        for transaction, _ in still_open:
+            places = self._waiting.get(transaction)
+            if places is None:
+                places = self._waiting[transaction] = set()
+                self._outcomes.watch(transaction, partial(self._decided, transaction))
+            places.add((group_id, where))
+        if len(still_open) < len(list(group.pendings.get(where, ()))):
+            self._settle_soon((group_id, where))
+
+    def _decided(self, transaction: Transaction) -> None:
+        for place in self._waiting.pop(transaction, ()):
+            self._settle_soon(place)
+
+    def _settle_soon(self, place: _Place) -> None:
+        slot = self._store.slot_of(place[0])
+        if slot in self._due:
+            self._due[slot][place] = None
+        else:
+            self._due[slot] = {place: None}
+            self._spawn(self._settle_slot(slot))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work, name="settle offsets")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _settle_slot(self, slot: int) -> None:
+        try:
+            while self._due[slot]:
+                await asyncio.sleep(_DELAY_SECONDS)
+                places, self._due[slot] = list(self._due[slot]), {}
+                async for some in in_chunks(places):
+                    await self._settle(some)
+        finally:
+            del self._due[slot]
+
+    async def _settle(self, places: Sequence[_Place]) -> None:
+        """Settle what can be."""
+        writes = []
+        for group_id, some in groupby(places, itemgetter(0)):
+            if records := self._records(group_id, map(itemgetter(1), some)):
+                # it takes its place in the order in the step in which it was found out
+                writes.append(submit(self._store, group_id, records))
+        errors = [error for error in await asyncio.gather(*writes, return_exceptions=True) if error is not None]
+        if errors:
+            _log.warning("! offsets not settled", extra={"groups": len(errors), "reason": str(errors[0])})
+
+    def _records(self, group_id: str, partitions: Iterable[TopicPartition]) -> dict[Key, bytes | None]:
+        """What is to be stored now."""
+        group, records = self._store.known(group_id), dict[Key, bytes | None]()
+        for where in partitions:
+            # what is being written would be overtaken; when it is stored there is another look
+            if (group_id, *where) not in self._store.under_way:
+                records |= settling(group_id, group, where, self._outcomes.outcome)
+        return records

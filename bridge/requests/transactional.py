@@ -1,0 +1,56 @@
+"""What the handlers of transactional requests share: whether there are transactions, who asks, and old errors."""
+
+from collections.abc import Awaitable, Mapping
+from typing import Final
+
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.requests.api import Broker
+from bridge.requests.session import Session
+from bridge.transactions.transactions import Change, Connection, Status, TransactionRecord, Transactions
+
+FENCED_FROM: Final = 2
+"""The version of most requests from which on clients know PRODUCER_FENCED."""
+ONGOING: Final = "Ongoing"
+_SHOWN: Final[Mapping[str, str]] = {
+    Status.OPEN: ONGOING,
+    Status.COMMITTED: "CompleteCommit",
+    Status.ABORTED: "CompleteAbort",
+}
+
+
+def transactions_of(broker: Broker, transactional_id: str) -> Transactions:
+    """What serves a transactional id; KafkaError where it cannot be one, or none is served."""
+    if not transactional_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
+    if broker.transactions is None:
+        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "there are no transactions here")
+    return broker.transactions
+
+
+def connection_of(session: Session) -> Connection:
+    """The connection on which a client of protocol 1 speaks."""
+    return Connection(session.id, session.connected_at)
+
+
+async def done(work: Awaitable[Change], version: int, fenced_from: int = FENCED_FROM) -> Change:
+    """What a request has led to; KafkaError with what it was refused for, as this version knows it."""
+    change = await work
+    if change.error is not ErrorCode.NONE:
+        raise KafkaError(as_known(change.error, version, fenced_from))
+    return change
+
+
+def as_known(error: int, version: int, fenced_from: int = FENCED_FROM) -> ErrorCode:
+    """An error of the newest version, as this one knows it."""
+    if error == ErrorCode.PRODUCER_FENCED and version < fenced_from:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return ErrorCode(error)
+
+
+def shown_state(record: TransactionRecord) -> str:
+    """The state that tools show, of `org.apache.kafka.coordinator.transaction.TransactionState`."""
+    how: str = record.status
+    if record.status is Status.EMPTY and record.ended is not None:  # where each epoch is one transaction
+        how = record.ended.how
+    return _SHOWN.get(how, "Empty")

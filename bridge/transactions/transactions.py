@@ -1,0 +1,248 @@
+"""The transactions of one namespace, as the handlers of requests use them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from math import inf
+from typing import Final
+
+from bridge.config import Settings
+from bridge.errors import KafkaError, Unanswered
+from bridge.kafka.error_codes import ErrorCode
+from bridge.pulsar.admin import Admin
+from bridge.pulsar.client import PulsarClient
+from bridge.runtime.futures import loop_time
+from bridge.storage.visibility import Transaction
+from bridge.telemetry import log
+from bridge.telemetry.metrics import TransactionMetrics
+from bridge.transactions.coordinator import Coordinator
+from bridge.transactions.feeds import Feeds
+from bridge.transactions.newest_connections import Connection, NewestConnections
+from bridge.transactions.state import Change, Partition, Status, TransactionRecord
+from bridge.transactions.table import Table
+
+__all__ = ["Change", "Connection", "Partition", "Status", "TransactionRecord", "Transactions"]
+
+_log = log.get(__name__)
+
+_PRODUCER_ID_SECONDS: Final = 10.0
+_UNKNOWN: Final = "no coordinator knows this transactional id"
+
+
+class Transactions:
+    """What there is of transactions in one namespace: their coordinator, and what this node knows of all of them."""
+
+    def __init__(
+        self,
+        client: PulsarClient,
+        admin: Admin,
+        settings: Settings,
+        metrics: TransactionMetrics,
+        new_producer_id: Callable[[], Awaitable[int]],
+        group_slots: Callable[[], int],
+    ) -> None:
+        """`group_slots`: how many the views of the nodes have: the owner of one has the slots here that go with it."""
+        self.outcomes = Table(self._confirm, self._confirm_all)
+        """For readers."""
+        self._feeds = Feeds(client, admin, settings, metrics, self.outcomes, group_slots)
+        self._new_producer_id = new_producer_id
+        self._coordinator = Coordinator(
+            self._feeds.log,
+            self.outcomes,
+            settings.transactions,
+            metrics,
+            self._producer_id,
+            settings.pulsar.full_namespace,
+        )
+        self._committing = NewestConnections()
+        """Those that have committed offsets: a client has another connection to its group's coordinator."""
+        self._groups_taken_at = -inf
+
+    async def open(self) -> None:
+        """Load what there is, before anything is served."""
+        await self._feeds.open()
+
+    def start(self) -> None:
+        """Do what goes on by itself, from now on."""
+        self._coordinator.start()
+
+    async def close(self) -> None:
+        """Store what is under way, and release everything."""
+        await self._coordinator.close()
+        await self.outcomes.close()
+        await self._feeds.close()
+
+    def assign(self, mine: Collection[int], orphaned: Collection[int]) -> None:
+        """Coordinate the ids of the slots that go with these group slots of the views."""
+        self._feeds.assign(mine, orphaned)
+
+    def groups_taken(self) -> None:
+        """This node has taken a slot of groups: what a client of before still has on its way does not count there."""
+        self._groups_taken_at = loop_time()
+
+    # ---- where an id is coordinated ----------------------------------------------------------------------------------
+
+    async def group_slot_of(self, transactional_id: str) -> int:
+        """The group slot whose owner coordinates an id; what transactions are kept in is made if it is not there."""
+        await self._feeds.make()
+        return self._feeds.group_slot_of(self.slot_of(transactional_id))
+
+    def slot_of(self, transactional_id: str) -> int:
+        """The slot of an id; COORDINATOR_NOT_AVAILABLE where there are no slots yet."""
+        return self._feeds.log.slot_of(transactional_id)
+
+    def is_holder(self, transactional_id: str) -> bool:
+        """Whether this node coordinates an id."""
+        return self._feeds.exist and self._feeds.log.slots[self.slot_of(transactional_id)].is_owned
+
+    # ---- requests to the coordinator ---------------------------------------------------------------------------------
+    #
+    # Each raises KafkaError as `Coordinator` says.
+
+    async def init_producer_id(
+        self, transactional_id: str, producer_id: int, epoch: int, timeout_ms: int, connection: Connection | None
+    ) -> Change:
+        """Begin another epoch, and abort what is open."""
+        await self._feeds.find()  # the node that made it is not always the one that coordinates the id
+        return await self._coordinator.init_producer_id(transactional_id, producer_id, epoch, timeout_ms, connection)
+
+    async def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        partitions: Sequence[Partition],
+        firsts: Mapping[tuple[str, int], int],
+        *,
+        protocol: int,
+        connection: Connection | None = None,
+    ) -> Change:
+        """Name partitions that the transaction is about to write to; `firsts`: as in its record."""
+        await self._feeds.find()
+        return await self._coordinator.add_partitions(
+            transactional_id, producer_id, epoch, partitions, firsts, protocol=protocol, connection=connection
+        )
+
+    async def add_group(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        group: str,
+        *,
+        protocol: int,
+        connection: Connection | None = None,
+    ) -> Change:
+        """Name a group whose offsets the transaction is about to commit."""
+        await self._feeds.find()
+        return await self._coordinator.add_group(
+            transactional_id, producer_id, epoch, group, protocol=protocol, connection=connection
+        )
+
+    async def end(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        *,
+        committed: bool,
+        protocol: int,
+        connection: Connection | None = None,
+    ) -> Change:
+        """Commit or abort."""
+        await self._feeds.find()
+        return await self._coordinator.end(
+            transactional_id, producer_id, epoch, committed=committed, protocol=protocol, connection=connection
+        )
+
+    async def describe(self, transactional_id: str) -> TransactionRecord | None:
+        """The newest record of an id that is coordinated here; None: the id is not known."""
+        return await self._coordinator.describe(transactional_id) if await self._feeds.find() else None
+
+    async def all(self) -> list[tuple[str, TransactionRecord]]:
+        """The newest record of each id that is coordinated here."""
+        return await self._coordinator.all() if await self._feeds.find() else []
+
+    # ---- on whichever node -------------------------------------------------------------------------------------------
+
+    def has_open(self, producer_id: int) -> bool:
+        """Whether the producer has an open transaction, as far as this node knows."""
+        return self.outcomes.has_open(producer_id)
+
+    async def stamp(
+        self, transactional_id: str, producer_id: int, epoch: int, partitions: Collection[tuple[str, int]]
+    ) -> Transaction:
+        """The transaction that batches for these partitions (topic id, index) are of (protocol 1).
+
+        KafkaError: NOT_ENOUGH_REPLICAS where that cannot be told now, INVALID_PRODUCER_ID_MAPPING,
+        INVALID_PRODUCER_EPOCH, or INVALID_TXN_STATE where none is open that names all of them.
+        """
+        try:
+            transaction, record = await self._current(transactional_id, producer_id)
+        except KafkaError as error:
+            if error.code == ErrorCode.INVALID_PRODUCER_ID_MAPPING:
+                raise
+            raise KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, error.message) from None
+        if epoch != record.epoch:
+            raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH)
+        if record.status is not Status.OPEN or not all(record.names(*partition) for partition in partitions):
+            raise KafkaError(ErrorCode.INVALID_TXN_STATE, "no transaction is open that has been told of the partition")
+        return transaction
+
+    async def stamp_group(self, transactional_id: str, producer_id: int, epoch: int, group: str) -> Transaction:
+        """The transaction that a group's offsets are of.
+
+        KafkaError: COORDINATOR_NOT_AVAILABLE where that cannot be told now, INVALID_PRODUCER_ID_MAPPING,
+        PRODUCER_FENCED, or INVALID_TXN_STATE where none is open that names the group.
+        """
+        transaction, record = await self._current(transactional_id, producer_id)
+        if epoch != record.epoch:
+            raise KafkaError(ErrorCode.PRODUCER_FENCED)
+        if record.status is not Status.OPEN or group not in record.groups:
+            raise KafkaError(ErrorCode.INVALID_TXN_STATE, "no transaction is open that has been told of the group")
+        return transaction
+
+    def refusal(
+        self, transactional_id: str, transaction: Transaction, group: str, connection: Connection | None
+    ) -> ErrorCode:
+        """Why offsets of a group may not be committed in a transaction any more, if so; from memory, as the last step.
+
+        Unanswered where a newer connection has committed offsets in transactions of the id.
+        """
+        record = self.outcomes.record(transaction.slot, transactional_id)
+        if record is None or record.identity != transaction.identity:
+            return ErrorCode.PRODUCER_FENCED
+        if record.status is not Status.OPEN or group not in record.groups:
+            return ErrorCode.INVALID_TXN_STATE
+        if connection is not None and not self._committing.admit(transactional_id, connection, self._groups_taken_at):
+            raise Unanswered(ErrorCode.NOT_COORDINATOR, "a newer connection commits offsets for this transactional id")
+        return ErrorCode.NONE
+
+    async def _current(self, transactional_id: str, producer_id: int) -> tuple[Transaction, TransactionRecord]:
+        """The open transaction of an id, or its last, as new as the call."""
+        if not await self._feeds.find():
+            raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, _UNKNOWN)
+        slot = self.slot_of(transactional_id)
+        try:
+            await self._feeds.confirm(slot)
+        except KafkaError as error:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message) from None
+        record = self.outcomes.record(slot, transactional_id)
+        if record is None or record.producer_id != producer_id:
+            raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, _UNKNOWN)
+        return Transaction(slot, record.identity), record
+
+    # ---- for the parts -----------------------------------------------------------------------------------------------
+
+    async def _confirm(self, slot: int) -> None:
+        await self._feeds.confirm(slot)
+
+    async def _confirm_all(self) -> None:
+        await self._feeds.confirm_all()
+
+    async def _producer_id(self) -> int:
+        try:
+            async with asyncio.timeout(_PRODUCER_ID_SECONDS):
+                return await self._new_producer_id()
+        except (KafkaError, TimeoutError) as error:
+            _log.warning("! no producer id", extra={"error": str(error) or "Pulsar does not answer"})
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "there is no producer id now") from None

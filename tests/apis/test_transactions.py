@@ -1,0 +1,243 @@
+"""Transactional ids at their coordinator, by protocol 1: two nodes of one cluster, and raw requests."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from bridge.apis import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    describe_producers,
+    describe_transactions,
+    end_txn,
+    find_coordinator,
+    init_producer_id,
+    list_transactions,
+)
+from bridge.kafka.error_codes import ErrorCode
+from tests.apis.wire import Connection, ask, unique
+from tests.support.bridges import BridgeThread, settings_for
+from tests.support.group_slots import wait_until_shared
+from tests.support.pulsar import PulsarAddress
+
+Nodes = tuple[BridgeThread, BridgeThread]
+_WAIT = (
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+)
+
+
+@pytest.fixture(scope="module")
+def nodes(pulsar: PulsarAddress) -> Iterator[Nodes]:
+    namespace = pulsar.create_namespace()
+    with ExitStack() as running:
+        bridges = BridgeThread(settings_for(pulsar, namespace)), BridgeThread(settings_for(pulsar, namespace))
+        for bridge in bridges:
+            bridge.start()
+            running.callback(bridge.stop)
+        admin = AdminClient({"bootstrap.servers": bridges[0].kafka})
+        for created in admin.create_topics([NewTopic("t", 4, 1), NewTopic("u", 1, 1)]).values():
+            created.result(30)
+        wait_until_shared(*bridges)
+        yield bridges
+
+
+class Producer:
+    """A transactional producer by raw requests."""
+
+    def __init__(self, nodes: Nodes, name: str = "") -> None:
+        self.name = name or unique("tx")
+        self._nodes = nodes
+        self.here, self.elsewhere = self._found()
+        answer = self.init()
+        assert answer.error_code == ErrorCode.NONE
+        self.id, self.epoch = answer.producer_id, answer.producer_epoch
+
+    def _found(self) -> Nodes:
+        asked = find_coordinator.Request(key=self.name, key_type=find_coordinator.TRANSACTION)
+        answers = [_until(lambda node=node: ask(node, find_coordinator.API, asked, 3)) for node in self._nodes]
+        assert answers[0].node_id == answers[1].node_id
+        one, other = self._nodes
+        return (one, other) if one.node_id == answers[0].node_id else (other, one)
+
+    def init(self, version: int = 5, **fields: Any) -> Any:
+        request = init_producer_id.Request(transactional_id=self.name, transaction_timeout_ms=60_000, **fields)
+        return _until(lambda: ask(self.here, init_producer_id.API, request, version))
+
+    def add(self, *topics: tuple[str, list[int]], version: int = 3, **fields: Any) -> dict[tuple[str, int], int]:
+        request = self._adding(topics, **fields)
+        answer = ask(self.here, add_partitions_to_txn.API, request, version)
+        return {
+            (topic.name, one.partition_index): one.partition_error_code
+            for topic in answer.results_by_topic_v3_and_below
+            for one in topic.results_by_partition
+        }
+
+    def _adding(self, topics: Any, **fields: Any) -> add_partitions_to_txn.Request:
+        named = {
+            "v3_and_below_transactional_id": self.name,
+            "v3_and_below_producer_id": self.id,
+            "v3_and_below_producer_epoch": self.epoch,
+        }
+        wanted = [add_partitions_to_txn.RequestTopic(name=name, partitions=indexes) for name, indexes in topics]
+        return add_partitions_to_txn.Request(v3_and_below_topics=wanted, **{**named, **fields})
+
+    def ending(self, *, committed: bool = True, **fields: Any) -> end_txn.Request:
+        named = {"transactional_id": self.name, "producer_id": self.id, "producer_epoch": self.epoch}
+        return end_txn.Request(committed=committed, **{**named, **fields})
+
+    def end(self, version: int = 4, **fields: Any) -> int:
+        return int(ask(self.here, end_txn.API, self.ending(**fields), version).error_code)
+
+    def add_group(self, group: str, version: int = 4) -> int:
+        request = add_offsets_to_txn.Request(
+            transactional_id=self.name, producer_id=self.id, producer_epoch=self.epoch, group_id=group
+        )
+        return int(ask(self.here, add_offsets_to_txn.API, request, version).error_code)
+
+    def described(self) -> Any:
+        request = describe_transactions.Request(transactional_ids=[self.name])
+        return ask(self.here, describe_transactions.API, request).transaction_states[0]
+
+
+def _until(asked: Callable[[], Any]) -> Any:
+    """As clients do."""
+    for _ in range(100):
+        answer = asked()
+        if answer.error_code not in _WAIT:
+            return answer
+        time.sleep(0.1)
+    raise AssertionError(answer)
+
+
+@pytest.fixture
+def producer(nodes: Nodes) -> Producer:
+    return Producer(nodes)
+
+
+def test_a_transaction_is_begun_and_committed_and_the_next_aborted(producer: Producer) -> None:
+    assert producer.epoch == 0
+    assert producer.add(("t", [0, 1]), ("u", [0])) == {("t", 0): 0, ("t", 1): 0, ("u", 0): 0}
+    assert producer.add(("t", [1, 2])) == {("t", 1): 0, ("t", 2): 0}
+    assert producer.add_group("g") == ErrorCode.NONE
+    assert producer.end() == ErrorCode.NONE
+    assert producer.end() == ErrorCode.NONE
+    assert producer.end(committed=False) == ErrorCode.INVALID_TXN_STATE
+    assert set(producer.add(("t", [3])).values()) == {0}
+    assert producer.end(committed=False) == ErrorCode.NONE
+    assert producer.described().transaction_state == "CompleteAbort"
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_every_version_gives_an_id(nodes: Nodes, version: int) -> None:
+    producer = Producer(nodes)
+    answer = producer.init(version)
+    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (0, producer.id, 1)
+
+
+def test_a_fenced_producer_is_told_so_as_its_version_knows_it(producer: Producer) -> None:
+    producer.init()
+    assert producer.end(version=1) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert producer.end(version=2) == ErrorCode.PRODUCER_FENCED
+    assert set(producer.add(("t", [0]), version=1).values()) == {ErrorCode.INVALID_PRODUCER_EPOCH}
+    assert producer.add_group("g", version=1) == ErrorCode.INVALID_PRODUCER_EPOCH
+    stale = {"producer_id": producer.id, "producer_epoch": 7}
+    assert producer.init(3, **stale).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert producer.init(4, **stale).error_code == ErrorCode.PRODUCER_FENCED
+
+
+def test_a_producer_that_goes_on_with_its_epoch_aborts_what_is_open(producer: Producer) -> None:
+    producer.add(("t", [0]))
+    again = producer.init(producer_id=producer.id, producer_epoch=producer.epoch)
+    assert (again.error_code, again.producer_epoch) == (0, 1)
+    repeated = producer.init(producer_id=producer.id, producer_epoch=producer.epoch)
+    assert (repeated.error_code, repeated.producer_epoch) == (0, 1)
+
+
+def test_another_node_sends_producers_to_the_coordinator(producer: Producer) -> None:
+    producer.here, producer.elsewhere = producer.elsewhere, producer.here
+    assert producer.end() == ErrorCode.NOT_COORDINATOR
+    assert set(producer.add(("t", [0])).values()) == {ErrorCode.NOT_COORDINATOR}
+    assert producer.described().error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_partitions_that_are_not_there_are_named_and_the_others_left(producer: Producer) -> None:
+    unknown, left = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED
+    found = producer.add(("t", [0, 4]), ("nowhere", [0]), ("no/name", [0]))
+    assert found == {("t", 0): left, ("t", 4): unknown, ("nowhere", 0): unknown, ("no/name", 0): unknown}
+    assert producer.described().transaction_state == "Empty"
+
+
+def test_ids_that_are_none_are_refused(nodes: Nodes, producer: Producer) -> None:
+    assert producer.end(transactional_id="") == ErrorCode.INVALID_REQUEST
+    assert producer.end(transactional_id=producer.name, producer_id=1) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    added = producer.add(("t", [0]), v3_and_below_transactional_id="")
+    assert set(added.values()) == {ErrorCode.INVALID_REQUEST}
+    for bad in (0, 900_001):
+        request = init_producer_id.Request(transactional_id=producer.name, transaction_timeout_ms=bad)
+        answer = ask(producer.here, init_producer_id.API, request)
+        assert answer.error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
+
+
+def test_a_request_on_an_older_connection_closes_it(producer: Producer) -> None:
+    with Connection(producer.here.kafka) as old, Connection(producer.here.kafka) as new:
+        assert old.ask(end_txn.API, producer.ending(), 4).error_code == ErrorCode.INVALID_TXN_STATE
+        added = new.ask(add_partitions_to_txn.API, producer._adding([("t", [0])]), 3)
+        assert added.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == 0
+        old.send(end_txn.API, producer.ending(), 4)
+        assert old._answers.read(1) == b""
+        assert new.ask(end_txn.API, producer.ending(), 4).error_code == ErrorCode.NONE
+
+
+def test_tools_see_what_is_open(producer: Producer) -> None:
+    producer.add(("t", [0, 1]), ("u", [0]))
+    state = producer.described()
+    assert (state.transaction_state, state.producer_id, state.producer_epoch) == ("Ongoing", producer.id, 0)
+    assert {topic.topic: topic.partitions for topic in state.topics} == {"t": [0, 1], "u": [0]}
+    assert state.transaction_start_time_ms > 1_700_000_000_000
+
+    def listed(**fields: Any) -> set[str]:
+        request = list_transactions.Request(**{"state_filters": [], "producer_id_filters": [], **fields})
+        return {one.transactional_id for one in ask(producer.here, list_transactions.API, request).transaction_states}
+
+    assert producer.name in listed()
+    assert producer.name in listed(state_filters=["Ongoing"], producer_id_filters=[producer.id])
+    assert listed(transactional_id_pattern=producer.name[:-1] + ".") == {producer.name}
+    assert producer.name not in listed(transactional_id_pattern=producer.name[:-1])
+    assert producer.name not in listed(state_filters=["Empty"])
+    assert producer.name not in listed(producer_id_filters=[1])
+    assert producer.name not in listed(duration_filter=600_000)
+    assert producer.name in listed(duration_filter=0)
+    bad = list_transactions.Request(state_filters=["No"], producer_id_filters=[], transactional_id_pattern="(")
+    assert ask(producer.here, list_transactions.API, bad).error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+
+    wanted = [describe_producers.RequestTopic(name="u", partition_indexes=[0])]
+    answers = [
+        ask(node, describe_producers.API, describe_producers.Request(topics=wanted)).topics[0].partitions[0]
+        for node in (producer.here, producer.elsewhere)
+    ]
+    found = {
+        one.producer_id: one
+        for answer in answers
+        if answer.error_code == ErrorCode.NONE
+        for one in answer.active_producers
+    }
+    assert found[producer.id].current_txn_start_offset >= 0
+    assert found[producer.id].coordinator_epoch == 0
+    producer.end()
+
+
+def test_an_unknown_id_is_not_found(producer: Producer) -> None:
+    producer.name = next(
+        name
+        for name in iter(lambda: unique("unknown"), "")
+        if producer.here.server._own.transactions is not None and producer.here.server._own.transactions.is_holder(name)
+    )
+    assert producer.described().error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    assert producer.end() == ErrorCode.INVALID_PRODUCER_ID_MAPPING

@@ -1,0 +1,31 @@
+from bridge.transactions.newest_connections import Connection, NewestConnections
+
+
+def test_an_older_connection_does_not_speak_once_a_newer_one_has() -> None:
+    newest = NewestConnections()
+    assert newest.admit("t", Connection(5, 10.0), 0.0)
+    assert newest.admit("t", Connection(5, 10.0), 0.0)
+    assert newest.admit("t", Connection(9, 11.0), 0.0)
+    assert not newest.admit("t", Connection(5, 10.0), 0.0)
+    assert newest.admit("t", Connection(9, 11.0), 0.0)
+
+
+def test_each_id_has_its_own() -> None:
+    newest = NewestConnections()
+    assert newest.admit("t", Connection(9, 10.0), 0.0)
+    assert newest.admit("u", Connection(5, 10.0), 0.0)
+
+
+def test_a_connection_from_before_the_slot_was_taken_does_not_speak() -> None:
+    newest = NewestConnections()
+    assert not newest.admit("t", Connection(5, 10.0), 10.0)
+    assert not newest.admit("t", Connection(5, 10.0), 11.0)
+    assert newest.admit("t", Connection(4, 11.5), 11.0)  # what was refused counts for nothing
+
+
+def test_what_is_forgotten_does_not_count() -> None:
+    newest = NewestConnections()
+    assert newest.admit("t", Connection(9, 10.0), 0.0)
+    newest.forget("t")
+    newest.forget("t")
+    assert newest.admit("t", Connection(5, 10.0), 0.0)
