@@ -28,6 +28,7 @@ from bridge.requests.authorization import Checks, checks_of
 from bridge.requests.responses import Brief, DeferredResponse
 from bridge.requests.rights import TOPIC, TRANSACTIONAL_ID
 from bridge.requests.session import Session
+from bridge.requests.transactional import transactions_of
 from bridge.runtime.deadlines import deadlines
 from bridge.runtime.futures import TURN, Outcome, call_when_done, in_turns, loop_time, own_task, yield_turn
 from bridge.security.acls import Operation, Resource, ResourceType
@@ -41,8 +42,9 @@ MAX_REQUEST_BYTES = 2**31 - 1
 """Records are not decoded here, so only `kafka.max_request_bytes` limits a request."""
 
 _ACKS = (-1, 0, 1)
-_BATCHES, _ZSTD = 3, 7
-"""The versions from which on record batches are demanded, and zstd is allowed in them."""
+_BATCHES, _ZSTD, _ABORTABLE = 3, 7, 11
+"""The versions from which on record batches are demanded, zstd is allowed in them, and clients know
+TRANSACTION_ABORTABLE."""
 _RETRIED = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -82,6 +84,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> _Sent:
         await own_task()
         await work.find_transactions(request.transactional_id, checks)
     await work.prepare()
+    work.refuse_outside_transactions()
     await work.send()
     return work.sent()
 
@@ -135,14 +138,30 @@ class _Work:
                 append.error = append.error or error
 
     async def _find_transaction(self, transactional_id: str, append: PartitionAppend) -> None:
-        topic = await self._broker.topics.get(append.topic)
-        if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        transactions = transactions_of(self._broker, transactional_id)
         producer_id, epoch, _ = producer_in(append.records or b"")
-        async with asyncio.timeout_at(self._deadline):
-            append.transaction = await self._broker.transactions.stamp(
-                transactional_id, producer_id, epoch, [(topic.id.hex, append.index)]
-            )
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                topic = await self._broker.topics.get(append.topic)
+                if topic is None:
+                    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                where = topic.id.hex, append.index
+                append.transaction = await transactions.stamp(transactional_id, producer_id, epoch, [where])
+        except KafkaError as error:
+            raise KafkaError(_told_of_transaction(error.code, self._version), error.message) from None
+
+    def refuse_outside_transactions(self) -> None:
+        """A producer whose transaction is open writes in it, and nowhere else (`ProducerAppendInfo`)."""
+        transactions = self._broker.transactions
+        if transactions is None:
+            return
+        for append in self.appends:
+            if append.transaction is not None or append.error is not None or not append.entries:
+                continue
+            producer_id = append.entries[0].producer[0]
+            if producer_id >= 0 and transactions.has_open(producer_id):
+                append.error = KafkaError(ErrorCode.INVALID_TXN_STATE, "the producer has a transaction open")
+                append.release()
 
     async def prepare(self) -> None:
         """Do all that may fail before the batches take their places; without a wait where all is at hand."""
@@ -208,6 +227,15 @@ class _Work:
         pace = self._session.pace
         pending = _PendingResponse(self._acks, self.topics, self._deadline, cluster, listener, pace)
         return DeferredResponse(pending.future)
+
+
+def _told_of_transaction(error: int, version: int) -> ErrorCode:
+    """What a client of this version is told: one that retries by itself, or that the transaction has to be aborted."""
+    if error == ErrorCode.COORDINATOR_NOT_AVAILABLE:
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    if error == ErrorCode.INVALID_TXN_STATE and version >= _ABORTABLE:
+        return ErrorCode.TRANSACTION_ABORTABLE
+    return ErrorCode(error)
 
 
 def _refusal(request: Request) -> KafkaError | None:
