@@ -266,8 +266,8 @@ class Coordinator:
         return line.tip if line.unsettled else self._table.record(line.slot, line.transactional_id)
 
     def _admit(self, line: _Line, connection: Connection, *, is_new: bool) -> None:
-        taken_at = -inf if is_new else self._table.taken_at(line.slot)  # nobody has spoken for a new id
-        if not self._newest.admit(line.transactional_id, connection, taken_at):
+        taken_at = self._table.taken_at(line.slot)
+        if not self._newest.admit(line.transactional_id, connection, taken_at, loop_time(), is_new=is_new):
             text = "a newer connection speaks for this transactional id, or may do so at another node"
             raise Unanswered(ErrorCode.NOT_COORDINATOR, text)
 

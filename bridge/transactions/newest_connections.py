@@ -4,7 +4,8 @@ All transactions of an epoch look alike to protocol 1. A request that a client h
 connection, would meet the next one: an EndTxn would end it too early. What a client sends on one connection comes in
 its order, and a client goes to another connection only for good. So a connection does not count any more once a newer
 one has spoken for the id, nor one that was opened before this node took the id's slot: the client may have spoken to
-another node since. It is closed; a client that is there sends again on a new one.
+another node since. It is closed; a client that is there sends again on a new one. One that has spoken since the slot
+was taken goes on, whenever it was opened.
 """
 
 from typing import NamedTuple
@@ -23,13 +24,21 @@ class NewestConnections:
     """The newest connection that has spoken for each transactional id, at one coordinator."""
 
     def __init__(self) -> None:
-        self._newest: dict[str, int] = {}
+        self._newest: dict[str, tuple[int, float]] = {}  # its number, and when it spoke first
 
-    def admit(self, transactional_id: str, connection: Connection, taken_at: float) -> bool:
-        """Whether the connection may speak; then older ones may not any more. `taken_at`: when the slot was taken."""
-        if connection.opened_at <= taken_at or connection.number < self._newest.get(transactional_id, -1):
+    def admit(
+        self, transactional_id: str, connection: Connection, taken_at: float, now: float, *, is_new: bool = False
+    ) -> bool:
+        """Whether the connection may speak; then older ones may not any more.
+
+        `taken_at`: when the slot was taken; `now`: by the same clock; `is_new`: nobody has spoken for the id before.
+        """
+        number, spoke_at = self._newest.get(transactional_id, (-1, taken_at))
+        if connection.number == number and spoke_at > taken_at:
+            return True
+        if connection.number < number or (connection.opened_at <= taken_at and not is_new):
             return False
-        self._newest[transactional_id] = connection.number
+        self._newest[transactional_id] = connection.number, now
         return True
 
     def forget(self, transactional_id: str) -> None:

@@ -213,7 +213,9 @@ class Transactions:
             return ErrorCode.PRODUCER_FENCED
         if record.status is not Status.OPEN or group not in record.groups:
             return ErrorCode.INVALID_TXN_STATE
-        if connection is not None and not self._committing.admit(transactional_id, connection, self._groups_taken_at):
+        if connection is not None and not self._committing.admit(
+            transactional_id, connection, self._groups_taken_at, loop_time()
+        ):
             raise Unanswered(ErrorCode.NOT_COORDINATOR, "a newer connection commits offsets for this transactional id")
         return ErrorCode.NONE
 
