@@ -306,7 +306,7 @@ class Server:
             apis=table,
             groups=self._own.groups,
             offsets=self._own.offsets,
-            transactions=self._own.transactions,
+            transactions=self._own.served_transactions,
             security=self.security,
             login_failures=LoginFailures(kafka.max_failed_logins_per_ip_per_second),
             creations=TopicCreations(kafka.auto_create_topics_per_minute, kafka.auto_create_topics_per_minute_of_all),

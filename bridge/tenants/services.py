@@ -39,11 +39,17 @@ class NamespaceServices:
         self.name = settings.pulsar.full_namespace
         self.is_own = not view_slots
         self.topics = Topics(storage)
-        self.store = GroupStore(storage.client, storage.admin, settings, metrics, view_slots)
-        self.transactions: Transactions | None = None
-        """None where all nodes have one address: who coordinates what is not told to clients there."""
-        if not settings.cluster.is_single:
-            self.transactions = self._made_transactions(storage, metrics, view_slots)
+        self.transactions = Transactions(
+            storage.client,
+            storage.admin,
+            settings,
+            metrics.transactions,
+            lambda: self.topics.producer_ids.next(),
+            lambda: view_slots or self.store.slots,
+        )
+        outcomes = self.transactions.outcomes
+        self.store = GroupStore(storage.client, storage.admin, settings, metrics, view_slots, outcomes)
+        self.store.on_owned.append(lambda _: self.transactions.groups_taken())
         self.groups: GroupCoordinator
         """From `coordinate` on."""
         self.offsets: Offsets
@@ -61,18 +67,6 @@ class NamespaceServices:
         self._mirror = Mirror(self.store, self.topics, storage.client, storage.admin, settings, metrics.groups)
         self._is_coordinating = False
 
-    def _made_transactions(self, storage: Storage, metrics: Metrics, view_slots: int) -> Transactions:
-        made = Transactions(
-            storage.client,
-            storage.admin,
-            self.settings,
-            metrics.transactions,
-            lambda: self.topics.producer_ids.next(),
-            lambda: view_slots or self.store.slots,
-        )
-        self.store.on_owned.append(lambda _: made.groups_taken())
-        return made
-
     def coordinate(self) -> None:
         """Be ready for groups; on the event loop."""
         settings, metrics = self.settings.groups, self._metrics
@@ -84,15 +78,16 @@ class NamespaceServices:
         """Ask Pulsar what has to be known before any request."""
         if self.is_own:
             # clients wait for the node
-            await side_by_side(self.topics.start(), self.store.start(), self._open_transactions())
+            await side_by_side(self.topics.start(), self.store.start(), self.transactions.open())
         else:
             await self.store.start()
-            await self._open_transactions()
+            await self.transactions.open()
             await self.topics.start()  # last: where it fails nothing is left
 
-    async def _open_transactions(self) -> None:
-        if self.transactions is not None:
-            await self.transactions.open()
+    @property
+    def served_transactions(self) -> Transactions | None:
+        """What serves clients' transactional ids; None where all nodes have one address: they are refused there."""
+        return None if self.settings.cluster.is_single else self.transactions
 
     async def start(self) -> None:
         """Do what goes on by itself, from now on."""
@@ -100,8 +95,7 @@ class NamespaceServices:
         await self.offsets.start()
         await self.lag.start()
         await self._mirror.start()
-        if self.transactions is not None:
-            self.transactions.start()
+        self.transactions.start()
 
     def stop(self) -> None:
         """Answer what waits: the node stops."""
@@ -115,8 +109,7 @@ class NamespaceServices:
             await self.offsets.close()
             await self.groups.close()
             await self.store.close()
-        if self.transactions is not None:
-            await self.transactions.close()
+        await self.transactions.close()
         await self._mirror.close()
         await self.topics.close()
         if self.is_own:
@@ -127,8 +120,7 @@ class NamespaceServices:
     def assign(self, mine: Collection[int], orphaned: Collection[int]) -> None:
         """Coordinate the groups of these slots of the views."""
         self.store.assign(mine, orphaned=orphaned)
-        if self.transactions is not None:
-            self.transactions.assign(mine, orphaned)
+        self.transactions.assign(mine, orphaned)
 
     def tell_changes(self, announce: Callable[[TopicChange], None]) -> None:
         """What this node does to topics is told to the others, whose caches go by it."""
@@ -147,7 +139,7 @@ class NamespaceServices:
             topics=self.topics,
             groups=self.groups,
             offsets=self.offsets,
-            transactions=self.transactions,
+            transactions=self.served_transactions,
             shared_responses=SharedResponses(),
             authorization=None if own.authorization is None else own.authorization.of(self.name),
         )
