@@ -306,8 +306,7 @@ class Server:
             apis=table,
             groups=self._own.groups,
             offsets=self._own.offsets,
-            # with one address for all nodes a client is not told who coordinates what
-            transactions=None if self.settings.cluster.is_single else self._own.transactions,
+            transactions=self._own.served_transactions,
             security=self.security,
             login_failures=LoginFailures(kafka.max_failed_logins_per_ip_per_second),
             creations=TopicCreations(kafka.auto_create_topics_per_minute, kafka.auto_create_topics_per_minute_of_all),

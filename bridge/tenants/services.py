@@ -38,12 +38,17 @@ class NamespaceServices:
         self.settings = settings
         self.name = settings.pulsar.full_namespace
         self.is_own = not view_slots
-        self.transactions = self._made_transactions(storage, metrics, view_slots)
+        self.transactions = Transactions(
+            storage.client,
+            storage.admin,
+            settings,
+            metrics.transactions,
+            lambda: self.topics.producer_ids.next(),
+            lambda: view_slots or self.store.slots,
+        )
         storage = replace(storage, outcomes=self.transactions.outcomes)
         self.topics = Topics(storage)
-        self.store = GroupStore(
-            storage.client, storage.admin, settings, metrics, view_slots, self.transactions.outcomes
-        )
+        self.store = GroupStore(storage.client, storage.admin, settings, metrics, view_slots, storage.outcomes)
         self.store.on_owned.append(lambda _: self.transactions.groups_taken())
         self.groups: GroupCoordinator
         """From `coordinate` on."""
@@ -62,16 +67,6 @@ class NamespaceServices:
         self._mirror = Mirror(self.store, self.topics, storage.client, storage.admin, settings, metrics.groups)
         self._is_coordinating = False
 
-    def _made_transactions(self, storage: Storage, metrics: Metrics, view_slots: int) -> Transactions:
-        return Transactions(
-            storage.client,
-            storage.admin,
-            self.settings,
-            metrics.transactions,
-            lambda: self.topics.producer_ids.next(),
-            lambda: view_slots or self.store.slots,
-        )
-
     def coordinate(self) -> None:
         """Be ready for groups; on the event loop."""
         settings, metrics = self.settings.groups, self._metrics
@@ -88,6 +83,11 @@ class NamespaceServices:
             await self.store.start()
             await self.transactions.open()
             await self.topics.start()  # last: where it fails nothing is left
+
+    @property
+    def served_transactions(self) -> Transactions | None:
+        """What serves clients' transactional ids; None where all nodes have one address: they are refused there."""
+        return None if self.settings.cluster.is_single else self.transactions
 
     async def start(self) -> None:
         """Do what goes on by itself, from now on."""
@@ -139,7 +139,7 @@ class NamespaceServices:
             topics=self.topics,
             groups=self.groups,
             offsets=self.offsets,
-            transactions=None if own.transactions is None else self.transactions,
+            transactions=self.served_transactions,
             shared_responses=SharedResponses(),
             authorization=None if own.authorization is None else own.authorization.of(self.name),
         )

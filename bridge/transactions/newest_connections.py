@@ -8,7 +8,10 @@ another node since. It is closed; a client that is there sends again on a new on
 was taken goes on, whenever it was opened.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+_MOST: Final = 100_000
+"""As many ids as a namespace has, unless its settings say more."""
 
 
 class Connection(NamedTuple):
@@ -39,6 +42,8 @@ class NewestConnections:
         if connection.number < number or (connection.opened_at <= taken_at and not is_new):
             return False
         self._newest[transactional_id] = connection.number, now
+        if len(self._newest) > _MOST:
+            self._newest.pop(next(iter(self._newest)))
         return True
 
     def forget(self, transactional_id: str) -> None:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import pytest
@@ -17,8 +18,13 @@ from bridge.apis import (
     find_coordinator,
     init_producer_id,
     list_transactions,
+    offset_fetch,
+    txn_offset_commit,
 )
+from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
+from bridge.storage.visibility import Outcome, Transaction
+from bridge.transactions.transactions import Transactions
 from tests.apis.wire import Connection, ask, unique
 from tests.support.bridges import BridgeThread, settings_for
 from tests.support.group_slots import wait_until_shared
@@ -61,7 +67,7 @@ class Producer:
 
     def _found(self) -> Nodes:
         asked = find_coordinator.Request(key=self.name, key_type=find_coordinator.TRANSACTION)
-        answers = [_until(lambda node=node: ask(node, find_coordinator.API, asked, 3)) for node in self._nodes]
+        answers = [_until(partial(ask, node, find_coordinator.API, asked, 3)) for node in self._nodes]
         assert answers[0].node_id == answers[1].node_id
         one, other = self._nodes
         return (one, other) if one.node_id == answers[0].node_id else (other, one)
@@ -100,6 +106,36 @@ class Producer:
             transactional_id=self.name, producer_id=self.id, producer_epoch=self.epoch, group_id=group
         )
         return int(ask(self.here, add_offsets_to_txn.API, request, version).error_code)
+
+    def commit_offset(self, group: str, offset: int, version: int = 4, **fields: Any) -> int:
+        """At the group's coordinator."""
+        node = self._coordinator_of(group)
+        partition = txn_offset_commit.RequestPartition(
+            partition_index=0, committed_offset=offset, committed_metadata=""
+        )
+        request = txn_offset_commit.Request(
+            **{
+                "transactional_id": self.name,
+                "group_id": group,
+                "producer_id": self.id,
+                "producer_epoch": self.epoch,
+                "topics": [txn_offset_commit.RequestTopic(name="t", partitions=[partition])],
+                **fields,
+            }
+        )
+        return int(ask(node, txn_offset_commit.API, request, version).topics[0].partitions[0].error_code)
+
+    def offset_of(self, group: str, *, stable: bool = False) -> tuple[int, int]:
+        """Its error and offset."""
+        topics = [offset_fetch.Topic(name="t", partition_indexes=[0])]
+        request = offset_fetch.Request(group_id=group, topics=topics, require_stable=stable)
+        found = ask(self._coordinator_of(group), offset_fetch.API, request, 7).topics[0].partitions[0]
+        return found.error_code, found.committed_offset
+
+    def _coordinator_of(self, group: str) -> BridgeThread:
+        asked = find_coordinator.Request(key=group)
+        found = _until(lambda: ask(self.here, find_coordinator.API, asked, 3))
+        return next(one for one in self._nodes if one.node_id == found.node_id)
 
     def described(self) -> Any:
         request = describe_transactions.Request(transactional_ids=[self.name])
@@ -241,3 +277,100 @@ def test_an_unknown_id_is_not_found(producer: Producer) -> None:
     )
     assert producer.described().error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
     assert producer.end() == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+# ---- offsets ---------------------------------------------------------------------------------------------------------
+
+
+def test_offsets_count_when_their_transaction_is_committed(producer: Producer) -> None:
+    group = unique("g")
+    assert producer.add_group(group) == ErrorCode.NONE
+    assert producer.commit_offset(group, 5) == ErrorCode.NONE
+    assert producer.offset_of(group) == (ErrorCode.NONE, -1)
+    assert producer.offset_of(group, stable=True) == (ErrorCode.UNSTABLE_OFFSET_COMMIT, -1)
+    assert producer.end() == ErrorCode.NONE
+    assert producer.offset_of(group, stable=True) == (ErrorCode.NONE, 5)
+    producer.add_group(group)
+    assert producer.commit_offset(group, 9) == ErrorCode.NONE
+    assert producer.end(committed=False) == ErrorCode.NONE
+    assert producer.offset_of(group, stable=True) == (ErrorCode.NONE, 5)
+
+
+@pytest.mark.parametrize(
+    ("version", "unnamed", "fenced"),
+    [
+        (1, ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_EPOCH),
+        (3, ErrorCode.INVALID_TXN_STATE, ErrorCode.PRODUCER_FENCED),
+        (4, ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.PRODUCER_FENCED),
+    ],
+)
+def test_offsets_that_no_transaction_has_named_are_refused(
+    producer: Producer, version: int, unnamed: ErrorCode, fenced: ErrorCode
+) -> None:
+    group = unique("g")
+    assert producer.commit_offset(group, 5, version) == unnamed
+    producer.add_group("another")
+    assert producer.commit_offset(group, 5, version) == unnamed
+    producer.add_group(group)
+    assert producer.commit_offset(group, 5, version, producer_epoch=7) == fenced
+    assert producer.commit_offset(group, 5, version, producer_id=1) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert producer.commit_offset(group, 5, version, transactional_id="") == ErrorCode.INVALID_REQUEST
+    assert producer.commit_offset("", 5, version) == ErrorCode.INVALID_GROUP_ID
+    assert producer.commit_offset(group, 5, version) == ErrorCode.NONE
+
+
+# ---- what every node knows -------------------------------------------------------------------------------------------
+
+
+def _of(node: BridgeThread) -> Transactions:
+    return node.server._own.transactions
+
+
+def _stamp(node: BridgeThread, producer: Producer, index: int) -> Transaction:
+    async def stamp() -> Transaction:
+        topic = await node.server.topics.get("t")
+        assert topic is not None
+        return await _of(node).stamp(producer.name, producer.id, producer.epoch, [(topic.id.hex, index)])
+
+    return node.call(stamp())
+
+
+def test_each_node_stamps_at_once_and_knows_the_outcome(nodes: Nodes, producer: Producer) -> None:
+    for n, committed in enumerate((True, False, True), 1):
+        producer.add(("t", [1]))
+        stamps = {_stamp(node, producer, 1) for node in nodes}
+        assert [one.identity for one in stamps] == [(producer.id, 0, n)]
+        with pytest.raises(KafkaError) as unnamed:
+            _stamp(nodes[n % 2], producer, 2)
+        assert unnamed.value.code == ErrorCode.INVALID_TXN_STATE
+        assert producer.end(committed=committed) == ErrorCode.NONE
+        for node in nodes:
+            node.call(_of(node).outcomes.confirm())
+            expected = Outcome.COMMITTED if committed else Outcome.ABORTED
+            assert _of(node).outcomes.outcome(next(iter(stamps))) is expected
+        with pytest.raises(KafkaError) as ended:
+            _stamp(nodes[0], producer, 1)
+        assert ended.value.code == ErrorCode.INVALID_TXN_STATE
+
+
+def test_an_id_goes_on_at_its_next_coordinator(pulsar: PulsarAddress) -> None:
+    namespace = pulsar.create_namespace()
+    with ExitStack() as running:
+        bridges = BridgeThread(settings_for(pulsar, namespace)), BridgeThread(settings_for(pulsar, namespace))
+        for bridge in bridges:
+            bridge.start()
+            running.callback(bridge.stop)
+        admin = AdminClient({"bootstrap.servers": bridges[0].kafka})
+        admin.create_topics([NewTopic("t", 4, 1)])["t"].result(30)
+        wait_until_shared(*bridges)
+        producer = Producer(bridges)
+        producer.add(("t", [0, 1]))
+        stamp = _stamp(producer.elsewhere, producer, 0)
+        left = producer.elsewhere
+        producer.here.stop()
+        assert _of(left).outcomes.outcome(stamp) is Outcome.OPEN
+        producer.here = left
+        ended = _until(lambda: ask(left, end_txn.API, producer.ending(), 4))
+        assert ended.error_code == ErrorCode.NONE
+        assert _of(left).outcomes.outcome(stamp) is Outcome.COMMITTED
+        assert producer.end() == ErrorCode.NONE
