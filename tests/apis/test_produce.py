@@ -78,7 +78,9 @@ class Site:
         )
         settings = SimpleNamespace(pulsar=SimpleNamespace(operation_timeout_seconds=30))
         cluster = single_node(Node(1, "host", 9092), "cluster")
-        self._broker: Any = SimpleNamespace(topics=topics, settings=settings, cluster=cluster, authorization=None)
+        self._broker: Any = SimpleNamespace(
+            topics=topics, settings=settings, cluster=cluster, authorization=None, transactions=None
+        )
 
     async def _topic(self, _: str) -> SimpleNamespace:
         return self._only
