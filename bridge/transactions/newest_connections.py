@@ -5,6 +5,8 @@ connection, would meet the next one: an EndTxn would end it too early. What a cl
 its order, and a client goes to another connection only for good. So a connection does not count any more once a newer
 one has spoken for the id, nor one that was opened before this node took the id's slot: the client may have spoken to
 another node since. It is closed; a client that is there sends again on a new one.
+
+Whoever begins an epoch may speak in it on whichever connection: nothing of that epoch was sent before.
 """
 
 from typing import NamedTuple
@@ -20,18 +22,23 @@ class Connection(NamedTuple):
 
 
 class NewestConnections:
-    """The newest connection that has spoken for each transactional id, at one coordinator."""
+    """The newest connection that has spoken for each transactional id since a slot was taken."""
 
     def __init__(self) -> None:
         self._newest: dict[str, int] = {}
 
     def admit(self, transactional_id: str, connection: Connection, taken_at: float) -> bool:
         """Whether the connection may speak; then older ones may not any more. `taken_at`: when the slot was taken."""
-        if connection.opened_at <= taken_at or connection.number < self._newest.get(transactional_id, -1):
+        newest = self._newest.get(transactional_id)
+        if connection.opened_at <= taken_at if newest is None else connection.number < newest:
             return False
         self._newest[transactional_id] = connection.number
         return True
 
+    def begin(self, transactional_id: str, connection: Connection) -> None:
+        """An epoch has begun by a request of this connection."""
+        self._newest[transactional_id] = connection.number
+
     def forget(self, transactional_id: str) -> None:
-        """The id is gone, or its slot is: who takes the slot again admits nothing of before."""
+        """The id is gone."""
         self._newest.pop(transactional_id, None)

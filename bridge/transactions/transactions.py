@@ -78,6 +78,7 @@ class Transactions:
     def groups_taken(self) -> None:
         """This node has taken a slot of groups: what a client of before still has on its way does not count there."""
         self._groups_taken_at = loop_time()
+        self._committing = NewestConnections()
 
     # ---- where an id is coordinated ----------------------------------------------------------------------------------
 

@@ -19,8 +19,18 @@ def test_each_id_has_its_own() -> None:
 def test_a_connection_from_before_the_slot_was_taken_does_not_speak() -> None:
     newest = NewestConnections()
     assert not newest.admit("t", Connection(5, 10.0), 10.0)
+    assert not newest.admit("t", Connection(6, 10.5), 11.0)
+    assert newest.admit("t", Connection(7, 11.5), 11.0)
+    assert not newest.admit("t", Connection(6, 10.5), 11.0)
+
+
+def test_who_begins_an_epoch_speaks_in_it_on_whichever_connection() -> None:
+    newest = NewestConnections()
+    assert newest.admit("t", Connection(9, 12.0), 11.0)
+    newest.begin("t", Connection(5, 10.0))
+    assert newest.admit("t", Connection(5, 10.0), 11.0)
+    assert newest.admit("t", Connection(9, 12.0), 11.0)
     assert not newest.admit("t", Connection(5, 10.0), 11.0)
-    assert newest.admit("t", Connection(4, 11.5), 11.0)  # what was refused counts for nothing
 
 
 def test_what_is_forgotten_does_not_count() -> None:
