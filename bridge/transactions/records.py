@@ -127,21 +127,20 @@ def parse_key(text: str) -> Key | None:
     parts = rest.split("/")
     if kind not in ("a", "A") or len(parts) != 3:
         return None
-    numbers = [_number(part) for part in parts]
-    if kind == "A" and parts[1] == "-" and numbers[0] is not None and numbers[2] is not None:
-        return BlockKey(numbers[0], None, numbers[2])
-    if numbers[0] is None or numbers[1] is None or numbers[2] is None:
+    producer_id, epoch, last = _number(parts[0]), _number(parts[1], 16), _number(parts[2])
+    if producer_id is None or last is None:
         return None
     if kind == "A":
-        return BlockKey(numbers[0], numbers[1], numbers[2])
-    return AbortedKey(Identity(numbers[0], numbers[1], numbers[2]))
+        return BlockKey(producer_id, epoch, last) if epoch is not None or parts[1] == "-" else None
+    return None if epoch is None else AbortedKey(Identity(producer_id, epoch, last))
 
 
-def _number(text: str) -> int | None:
+def _number(text: str, bits: int = 64) -> int | None:
     """The number, if `text` is as we write it: two keys never mean the same."""
-    if not (text.isascii() and text.isdecimal() and len(text) <= 19):
+    if not (text.isascii() and text.isdecimal() and len(text) <= 19 and (text[0] != "0" or text == "0")):
         return None
-    return int(text) if text == "0" or text[0] != "0" else None
+    number = int(text)
+    return number if number < 1 << bits - 1 else None
 
 
 # ---- values ----------------------------------------------------------------------------------------------------------
@@ -163,8 +162,8 @@ def encode(record: TransactionRecord) -> bytes:
     }
     if record.ended is not None:
         value["l"] = record.ended
-    value |= _of_names(Named(record.partitions, record.groups))
     value["f"] = [[*key, first] for key, first in sorted(record.firsts.items())]
+    value |= _of_names(Named(record.partitions, record.groups))
     return _bytes(value)
 
 
