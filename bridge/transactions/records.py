@@ -36,6 +36,9 @@ BLOCK_SIZE: Final = 1024
 _BITMAP_BYTES: Final = BLOCK_SIZE // 8
 _VERSION: Final = 1
 _HEXADECIMAL: Final = frozenset("0123456789abcdef")
+_NO_PARTITIONS: Final[Mapping[tuple[str, str], Ranges]] = {}
+_NO_FIRSTS: Final[Mapping[tuple[str, int], int]] = {}
+"""Shared by the many records that name none, as ids are that have no open transaction."""
 _HOW: Final = frozenset({Status.COMMITTED, Status.ABORTED, INITIALIZED})
 
 
@@ -258,11 +261,12 @@ def _names(value: Mapping[str, Any]) -> Named:
         if not of_topic or not ranges.are_in_order(of_topic):
             raise _BadRecord("ranges are out of order")
         partitions[_text(topic), _topic_id(topic_id)] = of_topic
-    return Named(partitions, frozenset(map(_text, value["g"])))
+    return Named(partitions or _NO_PARTITIONS, frozenset(map(_text, value["g"])))
 
 
-def _firsts(value: Any) -> dict[tuple[str, int], int]:
-    return {(_topic_id(topic_id), _integer(index, 32)): _integer(first) for topic_id, index, first in value}
+def _firsts(value: Any) -> Mapping[tuple[str, int], int]:
+    firsts = {(_topic_id(topic_id), _integer(index, 32)): _integer(first) for topic_id, index, first in value}
+    return firsts or _NO_FIRSTS
 
 
 def _ended(value: Any) -> Ended | None:
