@@ -80,16 +80,15 @@ class AbortedIdentities:
             self._unreadable.add(block)
             return
         self._unreadable.discard(block)
-        # nothing but a deletion takes one away: a copy of an older entry that Pulsar stored late does not
-        bits = int.from_bytes(stored.bitmap, "little") | int.from_bytes(self._blocks.get(block, b""), "little")
-        self._blocks[block] = bits.to_bytes(BLOCK_SIZE // 8, "little")
+        self._blocks[block] = stored.bitmap
 
 
 class AbortedRecords:
     """The records themselves: what is to be stored for the next abort, and what each must be known for.
 
     Of a block's records one is under way at a time: it holds transactions of one producer, so of one transactional id,
-    whose decisions are made one behind the other.
+    whose decisions are made one behind the other. What is stored for an abort that is not decided so (of a transaction
+    that no record knows) must be a record of its own: two merged ones at a time could each lack what the other adds.
     """
 
     def __init__(self, most_alone: int = MOST_ALONE) -> None:
