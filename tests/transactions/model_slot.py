@@ -124,7 +124,9 @@ def initialized(record: TransactionRecord | None, named: tuple[int, int], new_id
     return _change(init_producer_id(record, *named, TIMEOUT_MS, new_id, 0))
 
 
-def added(record: TransactionRecord | None, named: tuple[int, int], partition: int, first: int, protocol: int) -> Change:
+def added(
+    record: TransactionRecord | None, named: tuple[int, int], partition: int, first: int, protocol: int
+) -> Change:
     partitions = [Partition("t", "0a", partition)]
     return add_partitions(record, *named, partitions, {("0a", partition): first}, protocol, 10, 0)
 
