@@ -235,6 +235,8 @@ class World:
 
     def __init__(self, seed: int, protocol: int, off: frozenset[Rule] = frozenset()) -> None:
         self.chance, self.protocol, self.off = random.Random(seed), protocol, off
+        self._impatience = (0, 0.02, 0.05)[seed % 3]
+        """How often clients do not wait for an answer."""
         self.log, self.group_log = Log[Records](), Log[GroupRecord]()
         self.output: list[tuple[Identity, int]] = []
         self.sequences: dict[int, tuple[int, int]] = {}
@@ -548,12 +550,12 @@ class World:
             before = thread.connections[request.goes_to] = (node, self.new_connection())
         self.messages.append(Message(thread, request, node, before[1]))
 
-    def deliver(self, hurried: bool) -> None:
+    def deliver(self) -> None:
         """A message arrives: those of one connection in order."""
         if self.chance.random() < 0.4:
             place = self.chance.randrange(len(self.messages))
         else:
-            place = -1 if hurried and self.chance.random() < 0.5 else 0
+            place = -1 if self._impatience and self.chance.random() < 0.5 else 0
         connection = self.messages[place].connection
         self.arrive(next(each for each in self.messages if each.connection == connection))
 
@@ -576,20 +578,19 @@ class World:
 
     # ---- a history ---------------------------------------------------------------------------------------------------
 
-    def run(self, impatience: float) -> set[str]:
+    def run(self) -> set[str]:
         for _ in range(STEPS):
-            self._step(self.chance.random(), impatience)
-        self.finish()
-        return violations(self)
+            self._step(self.chance.random())
+        return self.end()
 
-    def _step(self, drawn: float, impatience: float) -> None:
+    def _step(self, drawn: float) -> None:
         if self.messages and drawn < 0.42:
-            self.deliver(impatience > 0)
+            self.deliver()
         elif self.writes and drawn < 0.66:
             self.write_on(self.chance.randrange(len(self.writes)))
         elif self.appends and drawn < 0.74:
             self.store(0 if self.chance.random() < 0.8 else self.chance.randrange(len(self.appends)))
-        elif drawn < 0.75 + impatience:
+        elif drawn < 0.75 + self._impatience:
             self.chance.choice(self.threads).lose_patience()
         elif drawn < 0.85:
             self._trouble(drawn)
@@ -616,7 +617,7 @@ class World:
         else:
             self.rebalance()
 
-    def finish(self) -> None:
+    def end(self) -> set[str]:
         """All that is under way arrives, and what is open is timed out."""
         while self.appends:
             self.store(0)
@@ -632,6 +633,7 @@ class World:
             for _ in range(3):
                 self.follow(reader.node)
                 reader.read()
+        return violations(self)
 
 
 def _answered(ok: bool | None, answer: Answer) -> Answer:
