@@ -88,6 +88,8 @@ async def _slots(keys: list[str], key_type: int, broker: Broker) -> dict[str, in
         return {key: broker.groups.slot_of(key) for key in keys}
     if key_type != TRANSACTION or broker.transactions is None:
         return {}
+    if not broker.cluster.snapshot.has_transactions:
+        return dict.fromkeys(keys, _NO_SLOT)
     try:
         async with asyncio.timeout(_CREATION_SECONDS):
             return {key: await broker.transactions.group_slot_of(key) for key in keys}

@@ -14,6 +14,7 @@ from typing import Annotated
 from bridge.cluster import RECORD_EPOCH
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.fetch_messages import READ_COMMITTED
 from bridge.kafka.message import Int8, Int16, Int32, Int64, message, since, until
 from bridge.requests import leadership
 from bridge.requests.api import Api, Broker, ServedBy
@@ -96,7 +97,7 @@ class Response:
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Look up each partition's offset; times are searched for in Pulsar."""
 
-    version = session.api_version
+    version, committed = session.api_version, request.isolation_level == READ_COMMITTED
     times = Counter[tuple[str, int]]()
     async for topic in in_turns(request.topics):
         async for one in in_turns(topic.partitions):
@@ -110,7 +111,9 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         try:
             async with asyncio.timeout(None if searches else _ENDS_SECONDS):
                 return await (
-                    _partition(name, wanted, version, broker) if version else _partition_v0(name, wanted, broker)
+                    _partition(name, wanted, version, broker, committed=committed)
+                    if version
+                    else _partition_v0(name, wanted, broker)
                 )
         except TimeoutError:
             return ResponsePartition(partition_index=index, error_code=ErrorCode.REQUEST_TIMED_OUT)
@@ -122,13 +125,15 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     return Response(topics=await gathered(map(find_all, request.topics)))
 
 
-async def _partition(name: str, wanted: RequestPartition, version: int, broker: Broker) -> ResponsePartition:
+async def _partition(
+    name: str, wanted: RequestPartition, version: int, broker: Broker, *, committed: bool
+) -> ResponsePartition:
     index = wanted.partition_index
     try:
         if wanted.timestamp < 0 and _SINCE.get(wanted.timestamp, _NEVER) > version:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         log = await leadership.log_of(broker, name, index, wanted.current_leader_epoch)
-        found = await _find(log, wanted.timestamp)
+        found = await _find(log, wanted.timestamp, committed=committed)
     except KafkaError as error:
         return ResponsePartition(partition_index=index, error_code=error.code)
     if found is None:
@@ -142,17 +147,18 @@ async def _partition(name: str, wanted: RequestPartition, version: int, broker: 
     )
 
 
-async def _find(log: PartitionLog, timestamp: int) -> TimeOffset | None:
-    """Without transactions the last stable offset is the high watermark, whatever the isolation level."""
+async def _find(log: PartitionLog, timestamp: int, *, committed: bool) -> TimeOffset | None:
+    """`committed`: for a reader of committed records, who gets nothing at or above the last stable offset."""
     if timestamp == LATEST:
-        return TimeOffset(await log.latest(), -1)
+        return TimeOffset(await log.latest(committed=committed), -1)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):  # what Pulsar has offloaded is read like the rest
         return TimeOffset(await log.earliest(), -1)
     if timestamp == LATEST_TIERED:  # as a Kafka without remote storage
         return None
-    if timestamp == MAX_TIMESTAMP:
-        return await log.newest()
-    return await log.at_time(timestamp)
+    found = await (log.newest() if timestamp == MAX_TIMESTAMP else log.at_time(timestamp))
+    if found is not None and committed and found.offset >= await log.latest(committed=True):
+        return None
+    return found
 
 
 async def _partition_v0(name: str, wanted: RequestPartition, broker: Broker) -> ResponsePartition:

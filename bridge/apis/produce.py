@@ -9,6 +9,7 @@ v2 carry message sets of magic 0 and 1, which become record batches; without the
 
 import asyncio
 from collections.abc import Collection
+from functools import partial
 from time import perf_counter as clock
 from typing import TypeAlias
 
@@ -25,23 +26,25 @@ from bridge.requests import leadership
 from bridge.requests.api import Api, Broker, RequestLimit, Right, Rights, ServedBy
 from bridge.requests.authorization import Checks, checks_of
 from bridge.requests.responses import Brief, DeferredResponse
-from bridge.requests.rights import TOPIC
+from bridge.requests.rights import TOPIC, TRANSACTIONAL_ID
 from bridge.requests.session import Session
+from bridge.requests.transactional import transactions_of
 from bridge.runtime.deadlines import deadlines
 from bridge.runtime.futures import TURN, Outcome, call_when_done, in_turns, loop_time, own_task, yield_turn
-from bridge.security.acls import Operation, ResourceType
+from bridge.security.acls import Operation, Resource, ResourceType
 from bridge.storage import names
 from bridge.storage.append.conversion_memory import MAX_EXCESS_BYTES
 from bridge.storage.append.pace import Pace
 from bridge.storage.append.preparation import MAX_ENTRIES, is_message_set
-from bridge.storage.entries import producer_in
+from bridge.storage.entries import is_transactional, producer_in
 
 MAX_REQUEST_BYTES = 2**31 - 1
 """Records are not decoded here, so only `kafka.max_request_bytes` limits a request."""
 
 _ACKS = (-1, 0, 1)
-_BATCHES, _ZSTD = 3, 7
-"""The versions from which on record batches are demanded, and zstd is allowed in them."""
+_BATCHES, _ZSTD, _ABORTABLE = 3, 7, 11
+"""The versions from which on record batches are demanded, zstd is allowed in them, and clients know
+TRANSACTION_ABORTABLE."""
 _RETRIED = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -49,6 +52,8 @@ _RETRIED = frozenset(
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.REQUEST_TIMED_OUT,
         ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
     }
 )
 """Errors after which an idempotent producer sends the same batch again."""
@@ -75,7 +80,11 @@ async def handle(request: Request, broker: Broker, session: Session) -> _Sent:
         for append in work.appends:
             if append.topic in denied:
                 append.error = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    if request.transactional_id is not None and refusal is None:
+        await own_task()
+        await work.find_transactions(request.transactional_id, checks)
     await work.prepare()
+    work.refuse_outside_transactions()
     await work.send()
     return work.sent()
 
@@ -109,6 +118,50 @@ class _Work:
         self._preparation = RequestPreparation(
             self.appends, topics.threads, topics.conversion_memory, deadline, allow_zstd=self._version >= _ZSTD
         )
+
+    async def find_transactions(self, transactional_id: str, checks: Checks | None) -> None:
+        """Learn of which transaction each batch is that says that it is of one; what is refused has its error."""
+        appends = [
+            append for append in self.appends if append.error is None and is_transactional(append.records or b"")
+        ]
+        error = None
+        if checks is not None and not await checks.allows(
+            Operation.WRITE, Resource(TRANSACTIONAL_ID, transactional_id)
+        ):
+            error = KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        elif len({producer_in(append.records or b"")[0] for append in appends}) > 1:
+            error = KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "batches of several producers in a transaction")
+        if error is None:
+            await for_each(partial(self._find_transaction, transactional_id), appends)
+        else:
+            for append in self.appends:
+                append.error = append.error or error
+
+    async def _find_transaction(self, transactional_id: str, append: PartitionAppend) -> None:
+        transactions = transactions_of(self._broker, transactional_id)
+        producer_id, epoch, _ = producer_in(append.records or b"")
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                topic = await self._broker.topics.get(append.topic)
+                if topic is None:
+                    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                where = topic.id.hex, append.index
+                append.transaction = await transactions.stamp(transactional_id, producer_id, epoch, [where])
+        except KafkaError as error:
+            raise KafkaError(_told_of_transaction(error.code, self._version), error.message) from None
+
+    def refuse_outside_transactions(self) -> None:
+        """A producer whose transaction is open writes in it, and nowhere else (`ProducerAppendInfo`)."""
+        transactions = self._broker.transactions
+        if transactions is None:
+            return
+        for append in self.appends:
+            if append.transaction is not None or append.error is not None or not append.entries:
+                continue
+            producer_id = append.entries[0].producer[0]
+            if producer_id >= 0 and transactions.has_open(producer_id):
+                append.error = KafkaError(ErrorCode.INVALID_TXN_STATE, "the producer has a transaction open")
+                append.release()
 
     async def prepare(self) -> None:
         """Do all that may fail before the batches take their places; without a wait where all is at hand."""
@@ -176,10 +229,17 @@ class _Work:
         return DeferredResponse(pending.future)
 
 
+def _told_of_transaction(error: int, version: int) -> ErrorCode:
+    """What a client of this version is told: one that retries by itself, or that the transaction has to be aborted."""
+    if error == ErrorCode.COORDINATOR_NOT_AVAILABLE:
+        return ErrorCode.NOT_ENOUGH_REPLICAS
+    if error == ErrorCode.INVALID_TXN_STATE and version >= _ABORTABLE:
+        return ErrorCode.TRANSACTION_ABORTABLE
+    return ErrorCode(error)
+
+
 def _refusal(request: Request) -> KafkaError | None:
     """Why nothing of the request can be done."""
-    if request.transactional_id is not None:
-        return KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not supported")
     if request.acks not in _ACKS:
         return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
     return None
@@ -367,7 +427,7 @@ API = Api(
     at_once=True,
     request=Request,
     response=Response,
-    rights=Rights((Right(Operation.WRITE, TOPIC),)),
+    rights=Rights((Right(Operation.WRITE, TOPIC), Right(Operation.WRITE, TRANSACTIONAL_ID, "if there is one"))),
     served_by=ServedBy.LEADER,
     read=produce_wire.read,
     write=produce_wire.write,

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from bridge.cluster.membership.departed import DepartedNodes
 from bridge.cluster.membership.effects import Serving
 from bridge.cluster.membership.racks import racks_of
+from bridge.cluster.membership.record_format import TRANSACTIONS_LEVEL
 from bridge.cluster.membership.slots import UNOWNED, slot_of
 from bridge.cluster.membership.view import NO_NODE, ClusterView, Endpoint, NodeRegistration, NodeState
 from bridge.errors import KafkaError
@@ -61,6 +62,8 @@ class ClusterSnapshot:
     def __init__(self, view: ClusterView, node_id: int, *, is_cut_off: bool = False) -> None:
         """`is_cut_off`: this node cannot serve, though the view may still name it."""
         self.version = view.version
+        self.has_transactions = view.level >= TRANSACTIONS_LEVEL
+        """Whether every node hides the records of transactions that are open or aborted."""
         self._owners = view.owners or (UNOWNED,)
         self._epochs = view.epochs or (0,)
         self._groups = view.groups

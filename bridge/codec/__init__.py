@@ -8,10 +8,12 @@ import os
 
 from bridge.codec._messages import from_base64, timestamp_of
 from bridge.codec.types import (
+    CONTROL,
     HEADER_SIZE,
     NO_LIMIT,
     NO_PRODUCER,
     NO_TIMESTAMP,
+    TRANSACTIONAL,
     BatchHeader,
     Checked,
     Header,
@@ -24,10 +26,12 @@ from bridge.codec.types import (
 from bridge.errors import SettingsError, StartupError
 
 __all__ = [
+    "CONTROL",
     "HEADER_SIZE",
     "NO_LIMIT",
     "NO_PRODUCER",
     "NO_TIMESTAMP",
+    "TRANSACTIONAL",
     "TWIN",
     "BatchHeader",
     "Checked",

@@ -45,6 +45,7 @@ from bridge.codec.types import (
     NO_LIMIT,
     NO_PRODUCER,
     NO_TIMESTAMP,
+    TRANSACTIONAL,
     BatchHeader,
     Checked,
     Header,
@@ -56,12 +57,12 @@ from bridge.codec.types import (
 from bridge.errors import CorruptBatch, CorruptEntry, InvalidRecord
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
-_REBUILD = struct.Struct(">qiqqhi")
+_REBUILD = struct.Struct(">qiqqhih")
 _U32 = struct.Struct(">I")
 _CRC_AT = 17
 _CRC_START = 21  # the checksum covers attributes to the end: offset and leader epoch can be patched freely
 _LENGTH_START = 12
-_NOT_PLAIN = 0x3F  # attributes of what is compressed, has the broker's times, or is of a transaction or a broker
+_NOT_PLAIN = 0x2F  # attributes of what is compressed, has the broker's times, or is of a broker
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
 
@@ -158,7 +159,8 @@ def encode_plain(batch: bytes | memoryview, limit: int, oldest: int, newest: int
     fits = payload.records == count and len(payload.data) <= limit
     if not fits or payload.min_timestamp < max(oldest, 0) or payload.max_timestamp > newest:
         return None
-    return Plain(payload.data, count, producer, payload.max_timestamp, payload.escaped)
+    transactional = bool(header.attributes & TRANSACTIONAL)
+    return Plain(payload.data, count, producer, payload.max_timestamp, payload.escaped, transactional)
 
 
 def check_records(records: bytes | memoryview, count: int, base_timestamp: int) -> Checked:
@@ -277,7 +279,9 @@ def build_batch(records: Sequence[Record], rebuild: Rebuild) -> bytes:
 def _check_rebuild(rebuild: Rebuild) -> None:
     """Refuse what has no place in a batch's header: an entry's own metadata may say anything."""
     try:
-        _REBUILD.pack(rebuild.base_offset, rebuild.span - 1, rebuild.publish_time, *rebuild.producer)
+        _REBUILD.pack(
+            rebuild.base_offset, rebuild.span - 1, rebuild.publish_time, *rebuild.producer, rebuild.attributes
+        )
     except struct.error as error:
         raise CorruptEntry("an entry's metadata does not fit a Kafka batch") from error
 
@@ -286,7 +290,7 @@ def _finish(out: bytearray, rebuild: Rebuild, base_timestamp: int, newest: int, 
     if (len(out) - _LENGTH_START) >> 31:
         raise CorruptEntry("it is too large for a Kafka batch")
     _HEADER.pack_into(
-        out, 0, rebuild.base_offset, len(out) - _LENGTH_START, 0, 2, 0, 0, rebuild.span - 1,
+        out, 0, rebuild.base_offset, len(out) - _LENGTH_START, 0, 2, 0, rebuild.attributes, rebuild.span - 1,
         base_timestamp, newest, *rebuild.producer, count,
     )  # fmt: skip
     with memoryview(out) as view:

@@ -8,6 +8,8 @@ Header: TypeAlias = tuple[bytes, bytes | None]
 HEADER_SIZE = 61
 NO_TIMESTAMP = -1
 NO_PRODUCER = (-1, -1, -1)
+TRANSACTIONAL, CONTROL = 0x10, 0x20
+"""Attributes of batches of a transaction, and of what only brokers write (KIP-98)."""
 NO_LIMIT = (1 << 63) - 1
 
 
@@ -47,7 +49,8 @@ class Payload(NamedTuple):
 class Plain(NamedTuple):
     """The payload that one whole batch becomes where there is nothing to decide about it.
 
-    `producer`: (id, epoch, base sequence); `max_timestamp` and `escaped` as in `Payload`.
+    `producer`: (id, epoch, base sequence); `max_timestamp` and `escaped` as in `Payload`; `transactional`: whether it
+    says that it is of a transaction.
     """
 
     data: bytes
@@ -55,6 +58,7 @@ class Plain(NamedTuple):
     producer: tuple[int, int, int]
     max_timestamp: int
     escaped: bool
+    transactional: bool
 
 
 class Checked(NamedTuple):
@@ -83,7 +87,7 @@ class Rebuild(NamedTuple):
 
     `base_offset` and `span`: the offsets the entry takes; `own`: the bridge wrote it, so that a message without
     event time has no timestamp and event time 0 is 0, where other writers mean `publish_time`;
-    `escaped`: as in `Payload`; `producer`: (id, epoch, base sequence).
+    `escaped`: as in `Payload`; `producer`: (id, epoch, base sequence); `attributes`: the batch's.
     """
 
     base_offset: int
@@ -92,6 +96,7 @@ class Rebuild(NamedTuple):
     own: bool = False
     escaped: bool = False
     producer: tuple[int, int, int] = NO_PRODUCER
+    attributes: int = 0
 
 
 class Twin(Protocol):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
-from bridge.kafka.fetch_messages import BY_ID, RACKS, Request, RequestPartition, RequestTopic
+from bridge.kafka.fetch_messages import BY_ID, RACKS, READ_COMMITTED, Request, RequestPartition, RequestTopic
 from bridge.kafka.message import ZERO_UUID
 from bridge.requests import leadership
 from bridge.requests.api import Broker
@@ -29,6 +29,8 @@ class FetchPartition:
     topic_id: uuid.UUID
     """The id that it is named by; zero in the versions that name topics by their names."""
     wanted: RequestPartition
+    committed: bool = False
+    """Whether only records of committed transactions, and of none, are wanted."""
     or_follower: bool = False
     """Whether a follower may serve it: to clients that can be told of one (KIP-392)."""
     log: PartitionLog | None = None
@@ -45,7 +47,7 @@ class FetchPartition:
     @property
     def position(self) -> ReadRequest:
         """Where to read."""
-        return ReadRequest(self.log, self.wanted.fetch_offset)
+        return ReadRequest(self.log, self.wanted.fetch_offset, self.committed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ class PreferredReplica:
 async def opened_partitions(request: Request, version: int, broker: Broker, session: Session) -> list[FetchPartition]:
     """The partitions asked for, opened or with an error; of duplicates the last, as in Kafka (`FullFetchContext`)."""
     by_id, or_follower = version >= BY_ID, version >= RACKS and request.replica_id < 0
+    committed = request.isolation_level == READ_COMMITTED
     unnamed = await _name_topics(request.topics, broker) if by_id else {}
     wanted = {(topic.topic, topic.topic_id, one.partition): one for topic in request.topics for one in topic.partitions}
     denied = await denied_topics(request, broker, session, by_id=by_id)
@@ -67,7 +70,7 @@ async def opened_partitions(request: Request, version: int, broker: Broker, sess
     slow: list[FetchPartition] = []
     async for chunk in in_chunks(list(wanted.items())):
         for (topic, topic_id, _), one in chunk:
-            part = FetchPartition(topic, topic_id, one, or_follower)
+            part = FetchPartition(topic, topic_id, one, committed, or_follower)
             parts.append(part)
             if by_id and not topic:
                 part.error = unnamed.get(topic_id) or KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)

@@ -13,6 +13,7 @@ from bridge.errors import KafkaError
 from bridge.fetch.partitions import FetchPartition, PreferredReplica
 from bridge.kafka import fetch_wire
 from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.fetch_messages import READ_COMMITTED
 from bridge.kafka.fetch_wire import Request, Response, ResponsePartition, ResponseTopic
 from bridge.requests import leadership
 from bridge.requests.api import Broker
@@ -27,7 +28,6 @@ from bridge.storage.partition import PartitionLog
 from bridge.storage.read.pending_reads import PendingReads
 from bridge.telemetry.record_counts import sent
 
-_READ_COMMITTED: Final = 1
 _MAX_BATCH_BYTES: Final = 1 << 27  # of one uncompressed batch
 _WHOLE_MESSAGE_VERSION, _BATCHES_VERSION, _ZSTD_VERSION = 3, 4, 10
 """The first versions in which the first message is never cut, records are in batches, and may be compressed by zstd."""
@@ -242,7 +242,8 @@ def shared_key(
 
     `limits`: the most bytes of the partition, and of the answer.
     """
-    return log, log.end.offset, log.known_start, topic, index, offset, *limits, version, isolation_level
+    ends = log.end.offset, log.last_stable, log.known_start
+    return log, *ends, topic, index, offset, *limits, version, isolation_level
 
 
 def _found(parts: Iterable[FetchPartition]) -> int:
@@ -278,7 +279,7 @@ def _read(parts: Sequence[FetchPartition], max_bytes: int, first_timeout: float,
                 continue
             # at the end when it was read; what has come since is in memory, and has woken its waiter already
         limit = max(min(part.wanted.partition_max_bytes, max_bytes), 1)  # at least one batch (KIP-74)
-        found = log.read_nowait(part.wanted.fetch_offset, limit, until)
+        found = log.read_nowait(part.wanted.fetch_offset, limit, until, committed=part.committed)
         if found is not None:
             part.records = found
             continue
@@ -362,9 +363,9 @@ def stored(index: int, log: PartitionLog, records: list[bytes], isolation_level:
         partition_index=index,
         error_code=ErrorCode.NONE,
         high_watermark=log.end.offset,
-        last_stable_offset=log.end.offset,
+        last_stable_offset=log.last_stable,
         log_start_offset=log.known_start,
-        aborted_transactions=[] if isolation_level == _READ_COMMITTED else None,
+        aborted_transactions=[] if isolation_level == READ_COMMITTED else None,
         records=records,
     )
 

@@ -64,11 +64,11 @@ class AnswerFrame(NamedTuple):
     """What stands behind the records."""
     flexible: bool
 
-    def body(self, high_watermark: int, log_start: int, records: Sequence[bytes]) -> bytes:
-        """The whole body; all that is stored is stable."""
+    def body(self, high_watermark: int, last_stable: int, log_start: int, records: Sequence[bytes]) -> bytes:
+        """The whole body."""
         size = sum(map(len, records))
         length = uvarint(size + 1) if self.flexible else size.to_bytes(4, "big")
-        offsets = _offsets(high_watermark, high_watermark, log_start)
+        offsets = _offsets(high_watermark, last_stable, log_start)
         return b"".join((self.before, offsets, self.between, length, *records, self.behind))
 
 

@@ -18,6 +18,8 @@ from bridge.kafka.message import (
     until,
 )
 
+READ_COMMITTED = 1
+"""The isolation level of who wants records of committed transactions only, and of none."""
 RACKS = 11
 """The first version in which clients say in which rack they are, and can be told of a follower there (KIP-392)."""
 BY_ID = 13

@@ -30,6 +30,7 @@ from bridge.storage.append.preparation import (
     with_reservations,
 )
 from bridge.storage.append.writers import ClientSession, ProducerSequence
+from bridge.storage.visibility import Transaction
 from bridge.telemetry.traffic import Traffic
 
 
@@ -71,6 +72,8 @@ class PartitionAppend:
     index: int
     records: Buffer | None
     error: KafkaError | None = None
+    transaction: Transaction | None = None
+    """Whose the batches are that say that they are of one."""
     log: AppendLog | None = None
     entries: list[PreparedEntry] = field(default_factory=list)
     """Prepared and not sent yet."""
@@ -181,7 +184,7 @@ class RequestPreparation:
         records = append.records
         if not isinstance(records, memoryview):
             return False
-        entry = prepare_plain(records, plan, self._now)
+        entry = prepare_plain(records, plan, self._now, append.transaction)
         if entry is None or excess_bytes([entry], len(records)):
             return False
         append.entries = [entry]
@@ -194,7 +197,7 @@ class RequestPreparation:
         """
         records = memoryview(append.records or b"")
         try:
-            entries = prepare_records_nowait(records, plan, self._now, self._allow_zstd, decompress)
+            entries = prepare_records_nowait(records, plan, self._now, self._allow_zstd, decompress, append.transaction)
         except NeedsThread:
             return False
         excess = excess_bytes(entries, len(records))
@@ -217,7 +220,9 @@ class RequestPreparation:
         assert append.log is not None  # noqa: S101 — without a log there is an error
         records, acquired = memoryview(append.records or b""), append.excess_bytes
         async with asyncio.timeout_at(self._deadline):
-            entries = await self._threads.run(prepare_records, records, append.log.plan, self._now, self._allow_zstd)
+            entries = await self._threads.run(
+                prepare_records, records, append.log.plan, self._now, self._allow_zstd, append.transaction
+            )
         append.excess_bytes = excess_bytes(entries, len(records))
         if self._memory_acquired:
             self._memory.release(acquired - append.excess_bytes)  # the topic's configs may have changed meanwhile

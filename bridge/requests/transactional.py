@@ -26,6 +26,9 @@ def transactions_of(broker: Broker, transactional_id: str) -> Transactions:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
     if broker.transactions is None:
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "there are no transactions here")
+    if not broker.cluster.snapshot.has_transactions:
+        text = "a node of an older version would show records of transactions that are open or aborted"
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
     return broker.transactions
 
 

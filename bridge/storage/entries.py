@@ -4,12 +4,13 @@ Format `pulsar`: the entry is an ordinary Pulsar batch, a message for each recor
 Kafka batch as received, and the property `entry.format` says so, as in KoP's entries. What messages cannot say, and
 what is needed without reading the payload, is in one more property, which native consumers of batches do not see:
 
-    kafka.batch = {"v":1,"t":1700000000000,"b":4711,"e":1,"p":[id,epoch,sequence]}
+    kafka.batch = {"v":1,"t":1700000000000,"b":4711,"e":1,"p":[id,epoch,sequence],"x":[slot,n]}
 
 `t` and `b` are its time mark: no record before offset `b` is newer than `t`, nor is one of this entry (`time_marks`
 says how that is known, `search` what it is good for). `b` is −1 where nothing can be promised. `e` says that marked
-headers are in use (`codec._messages`). `p` is the idempotent producer, absent without one. The property itself says
-that an absent event time means "no timestamp".
+headers are in use (`codec._messages`). `p` is the idempotent producer, absent without one. `x` says that the records
+are of a transaction: with id and epoch, `n` names it, and the slot has its outcome (`visibility`). The property itself
+says that an absent event time means "no timestamp".
 
 Any client that may produce to the topic can write such a mark. Of its own entry it is believed; what it says of others
 (`t`, `b`, and that `p` has been stored) only if it is signed (`mark_signer`).
@@ -24,6 +25,7 @@ from bridge import codec
 from bridge.codec import (
     HEADER_SIZE,
     NO_PRODUCER,
+    TRANSACTIONAL,
     Header,
     Rebuild,
     Record,
@@ -38,11 +40,13 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import Buffer
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.types import Entry
+from bridge.storage.visibility import Identity, Transaction
 
 PROPERTY = "kafka.batch"
 FORMAT_PROPERTY = "entry.format"
 """KoP's mark of entries that hold Kafka's bytes; its format `mixed_kafka` has the same."""
 PULSAR, KAFKA = "pulsar", "kafka"
+_TRANSACTIONAL_MARK = '"x"'  # all else in a mark of ours is numbers
 ATTRIBUTES_AT = 22
 """Where in a batch the low byte of its attributes stands, which names its codec."""
 
@@ -69,6 +73,11 @@ def split(records: memoryview) -> list[memoryview]:
     return batches
 
 
+def is_transactional(records: Buffer) -> bool:
+    """Whether the first batch of one partition's produce data says that it is of a transaction."""
+    return len(records) > ATTRIBUTES_AT and records[16] == 2 and bool(records[ATTRIBUTES_AT] & TRANSACTIONAL)
+
+
 _PRODUCER_AT, _PRODUCER = 43, struct.Struct(">qhi")
 
 
@@ -89,6 +98,20 @@ def producer_of(metadata: MessageMetadata) -> tuple[int, int, int]:
     """The idempotent producer of an entry that the bridge wrote: id, epoch, base sequence."""
     mark = _bridge_mark(metadata)
     return NO_PRODUCER if mark is None else _producer(mark)
+
+
+def transaction_of(metadata: MessageMetadata) -> Transaction | None:
+    """The transaction that an entry's records are of; None also where its mark cannot be read, as its records cannot.
+
+    What another cluster's bridge has written, and Pulsar has copied here, is of none: its outcomes are recorded there.
+    """
+    text = mark_text(metadata)
+    if text is None or _TRANSACTIONAL_MARK not in text or metadata.HasField("replicated_from"):
+        return None
+    try:
+        return _transaction(_parse_mark(text))
+    except CorruptEntry:
+        return None
 
 
 class TimeMark(NamedTuple):
@@ -166,8 +189,8 @@ def to_kafka(entry: Entry, base: int, payload: bytes | memoryview, limit: int, *
     mark = _bridge_mark(metadata)
     rebuild = Rebuild(base, count, metadata.publish_time)
     if mark is not None:
-        producer = _producer(mark)
-        rebuild = Rebuild(base, count, metadata.publish_time, True, "e" in mark, producer)
+        attributes = 0 if _transaction(mark) is None else TRANSACTIONAL
+        rebuild = Rebuild(base, count, metadata.publish_time, True, "e" in mark, _producer(mark), attributes)
     if metadata.encryption_keys:
         # only holders of the writer's key can read it: they get the bytes as they are, as from Pulsar
         return codec.build_batch([_single(metadata, bytes(payload), rebuild)], rebuild)
@@ -185,6 +208,19 @@ def _producer(mark: dict[str, Any]) -> tuple[int, int, int]:
         raise CorruptEntry(f"the property {PROPERTY} names no producer: {mark}")
     number, epoch, sequence = producer
     return _number(number), _number(epoch, 16), _number(sequence, 32)
+
+
+def _transaction(mark: dict[str, Any]) -> Transaction | None:
+    found = mark.get("x")
+    if found is None:
+        return None
+    producer_id, epoch, _ = _producer(mark)
+    if not isinstance(found, list) or len(found) != len(Transaction._fields) or producer_id < 0 or epoch < 0:
+        raise CorruptEntry(f"the property {PROPERTY} names no transaction: {mark}")
+    slot, n = (_number(one, 32) for one in found)
+    if slot < 0 or n < 0:
+        raise CorruptEntry(f"the property {PROPERTY} names no transaction: {mark}")
+    return Transaction(slot, Identity(producer_id, epoch, n))
 
 
 def _number(value: object, bits: int = 64) -> int:

@@ -27,6 +27,7 @@ from bridge.storage.read.log_end import LogEnd
 from bridge.storage.read.log_reader import LogReader
 from bridge.storage.read.log_start import LogStart
 from bridge.storage.read.search import Search
+from bridge.storage.read.stable_offset import StableOffset
 from bridge.storage.read.tail import TopicRecreated
 from bridge.storage.read.tail_owner import TailOwner
 from bridge.storage.read.time_lookup import TimeLookup, TimeOffset
@@ -67,9 +68,10 @@ class PartitionLog:
         is_led: _Asked = _yes,
         has_moved: _Asked = _no,
         topic_id: bytes = b"",
+        index: int = 0,
     ) -> None:
         """`is_led`: whether this node leads it, and so may open producers; `has_moved`: whether another just did;
-        `topic_id`: of the topic that it is a partition of."""
+        `topic_id`, `index`: of the topic that it is a partition of, and which."""
         self.topic = topic
         self._is_led = is_led
         self.end = LogEnd()
@@ -94,9 +96,14 @@ class PartitionLog:
             storage.cache, make_maker, storage.threads, storage.settings,
         )  # fmt: skip
         self._start = LogStart(topic, self._search, self.end, self._tails.load_end, self._tails.open_at_start)
+        self._stable = StableOffset(
+            storage.outcomes, self.end, lambda: self.known_start, self._search, topic_id.hex(), index
+        )
+        self.end.on_transaction = self._stable.met
         self._log_reader = LogReader(
-            self._start, self.end, self.earliest, self._tails, self._search, self._index, storage.catch_up_readers,
-            partial(self._open_reader, times_buffer=_CATCH_UP_BUFFERS), make_maker, storage.threads, storage.metrics,
+            self._start, self.end, self._stable, self.earliest, self._tails, self._search, self._index,
+            storage.catch_up_readers, partial(self._open_reader, times_buffer=_CATCH_UP_BUFFERS), make_maker,
+            storage.threads, storage.metrics,
         )  # fmt: skip
         read_stored = partial(self._log_reader.read_stored, timeout_seconds=self._operation_timeout)
         self._times = TimeLookup(self._search, self.end, self.earliest, read_stored, storage.threads)
@@ -241,13 +248,24 @@ class PartitionLog:
         batch = batches[0] if batches else tail.older.look(offset)
         return None if batch is None else batch.published_at
 
-    def read(self, offset: int, max_bytes: int, timeout_seconds: float) -> Coroutine[Any, Any, list[bytes]]:
+    def read(
+        self, offset: int, max_bytes: int, timeout_seconds: float, *, committed: bool = False
+    ) -> Coroutine[Any, Any, list[bytes]]:
         """Kafka batches from the one that holds `offset` on, as `LogReader.read`."""
-        return self._refused() if self._closed else self._log_reader.read(offset, max_bytes, timeout_seconds)
+        if self._closed:
+            return self._refused()
+        return self._log_reader.read(offset, max_bytes, timeout_seconds, committed=committed)
 
-    def read_nowait(self, offset: int, max_bytes: int, until: float = inf) -> list[bytes] | None:
+    def read_nowait(
+        self, offset: int, max_bytes: int, until: float = inf, *, committed: bool = False
+    ) -> list[bytes] | None:
         """As `read`, from memory alone; None where that does not have it, or may be old."""
-        return None if self._closed else self._log_reader.read_nowait(offset, max_bytes, until)
+        return None if self._closed else self._log_reader.read_nowait(offset, max_bytes, until, committed=committed)
+
+    @property
+    def last_stable(self) -> int:
+        """The last stable offset as far as it is known: before it no transaction is open."""
+        return self._stable.offset
 
     async def _refused(self) -> list[bytes]:
         self._check_open()
@@ -259,11 +277,14 @@ class PartitionLog:
         batches = None if tail is None else tail.slice(offset, 1)
         return batches is not None and not all(batch.is_converted for batch in batches)
 
-    async def latest(self) -> int:
-        """The high watermark, asked of Pulsar: others write here, too, and what they have acknowledged is in it."""
+    async def latest(self, *, committed: bool = False) -> int:
+        """The high watermark, asked of Pulsar: others write here, too, and what they have acknowledged is in it.
+
+        `committed`: the last stable offset instead.
+        """
         with translated(reading=True):
             await self._tails.refresh_end()
-            return self.end.offset
+            return await self._stable.ask() if committed else self.end.offset
 
     async def earliest(self) -> int:
         """The offset of the first record still there; from memory, refreshed in the background."""

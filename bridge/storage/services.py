@@ -17,6 +17,7 @@ from bridge.storage.mark_signer import MarkSecret, MarkSigner
 from bridge.storage.read.batches import BatchMaker, ForeignEntries
 from bridge.storage.read.cache import Cache
 from bridge.storage.read.catch_up import CatchUpReaders
+from bridge.storage.visibility import NoOutcomes, Outcomes
 from bridge.telemetry.metrics import StorageMetrics
 from bridge.telemetry.traffic import TrafficTable
 
@@ -40,6 +41,8 @@ class Storage:
     catch_up_readers: CatchUpReaders
     deduplication: Deduplication
     writer: str  # the name of this process's own producers
+    outcomes: Outcomes = field(default_factory=NoOutcomes)
+    """How the transactions stand."""
     mark_secret: MarkSecret = field(default_factory=MarkSecret)
     missing: MissingBatches = field(default_factory=MissingBatches)
     traffic: TrafficTable[str] = field(default_factory=TrafficTable)

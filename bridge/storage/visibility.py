@@ -1,9 +1,9 @@
 """Transactions as entries name them, and what is known of their outcomes: by it readers of committed records go.
 
 A transactional entry carries the identity of its transaction and the slot of `__bridge_transactions` in which that
-one's outcome is recorded (`entries`, the mark `x`). No marker stands in a partition: who serves a read looks the outcome
-up. An outcome that is not known yet is open, and open is decided once: so an old view delays and never shows what is
-wrong.
+one's outcome is recorded (`entries`, the mark `x`). No marker stands in a partition: who serves a read looks the
+outcome up. An outcome that is not known yet is open, and open is decided once: so an old view delays and never shows
+what is wrong.
 """
 
 from collections.abc import Callable, Sequence
@@ -61,7 +61,7 @@ class Outcomes(Protocol):
         """The open transactions that name a partition; `topic_id`: in hexadecimal digits, without hyphens."""
 
     async def confirm(self) -> None:
-        """Return when all is known that any node had recorded before the call; KafkaError (retriable) if that cannot be.
+        """Return when all is known that any node had recorded before the call; KafkaError if that cannot be: try again.
 
         At once where the namespace has had no transactions.
         """

@@ -38,7 +38,6 @@ class NamespaceServices:
         self.settings = settings
         self.name = settings.pulsar.full_namespace
         self.is_own = not view_slots
-        self.topics = Topics(storage)
         self.transactions = Transactions(
             storage.client,
             storage.admin,
@@ -47,8 +46,9 @@ class NamespaceServices:
             lambda: self.topics.producer_ids.next(),
             lambda: view_slots or self.store.slots,
         )
-        outcomes = self.transactions.outcomes
-        self.store = GroupStore(storage.client, storage.admin, settings, metrics, view_slots, outcomes)
+        storage = replace(storage, outcomes=self.transactions.outcomes)
+        self.topics = Topics(storage)
+        self.store = GroupStore(storage.client, storage.admin, settings, metrics, view_slots, storage.outcomes)
         self.store.on_owned.append(lambda _: self.transactions.groups_taken())
         self.groups: GroupCoordinator
         """From `coordinate` on."""

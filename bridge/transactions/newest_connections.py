@@ -9,6 +9,7 @@ another node since. It is closed; a client that is there sends again on a new on
 Whoever begins an epoch may speak in it on whichever connection: nothing of that epoch was sent before.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 
@@ -38,6 +39,13 @@ class NewestConnections:
     def begin(self, transactional_id: str, connection: Connection) -> None:
         """An epoch has begun by a request of this connection."""
         self._newest[transactional_id] = connection.number
+
+    def __len__(self) -> int:
+        return len(self._newest)
+
+    def keep(self, is_known: Callable[[str], bool]) -> None:
+        """Forget all ids but those."""
+        self._newest = {one: number for one, number in self._newest.items() if is_known(one)}
 
     def forget(self, transactional_id: str) -> None:
         """The id is gone."""

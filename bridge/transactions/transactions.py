@@ -53,6 +53,7 @@ class Transactions:
             self._producer_id,
             settings.pulsar.full_namespace,
         )
+        self._most_committing = 2 * settings.transactions.max_ids
         self._committing = NewestConnections()
         """Those that have committed offsets: a client has another connection to its group's coordinator."""
         self._groups_taken_at = -inf
@@ -216,6 +217,8 @@ class Transactions:
             return ErrorCode.INVALID_TXN_STATE
         if connection is not None and not self._committing.admit(transactional_id, connection, self._groups_taken_at):
             raise Unanswered(ErrorCode.NOT_COORDINATOR, "a newer connection commits offsets for this transactional id")
+        if len(self._committing) > self._most_committing:
+            self._committing.keep(lambda one: self.outcomes.record(self.slot_of(one), one) is not None)
         return ErrorCode.NONE
 
     async def _current(self, transactional_id: str, producer_id: int) -> tuple[Transaction, TransactionRecord]:

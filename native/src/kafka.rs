@@ -187,6 +187,7 @@ pub struct Rebuild {
     pub own: bool,
     pub escaped: bool,
     pub producer: (i64, i16, i32),
+    pub attributes: i16,
 }
 
 /// What the records of a batch say about it.
@@ -217,7 +218,8 @@ pub fn seal(batch: &mut [u8], rebuild: &Rebuild, summary: Summary) {
     };
     put(&rebuild.base_offset.to_be_bytes());
     put(&length.to_be_bytes());
-    put(&[0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0]); // leader epoch, magic, checksum, attributes
+    put(&[0, 0, 0, 0, 2, 0, 0, 0, 0]); // leader epoch, magic, checksum
+    put(&rebuild.attributes.to_be_bytes());
     put(&rebuild.last_offset_delta.to_be_bytes());
     put(&summary.base_timestamp.to_be_bytes());
     put(&summary.newest.to_be_bytes());

@@ -59,8 +59,9 @@ struct Types {
     plain: Py<PyType>,
 }
 
-/// Attributes of what is compressed, has the broker's times, or is of a transaction or a broker (KIP-98).
-const NOT_PLAIN: i16 = 0x3F;
+/// Attributes of what is compressed, has the broker's times, or is of a broker (KIP-98).
+const NOT_PLAIN: i16 = 0x2F;
+const TRANSACTIONAL: i16 = 0x10;
 
 static TYPES: PyOnceLock<Types> = PyOnceLock::new();
 
@@ -213,7 +214,8 @@ fn encode_plain<'py>(
     }
     let producer = if id < 0 { (-1, -1, -1) } else { (id, epoch.into(), sequence.into()) };
     let types = Types::get(py)?;
-    let fields = (payload, coder.count, producer, encoded.newest, encoded.escaped);
+    let transactional = i16_at(head, 21) & TRANSACTIONAL != 0;
+    let fields = (payload, coder.count, producer, encoded.newest, encoded.escaped, transactional);
     Ok(Some(types.make(&types.plain, fields.into_pyobject(py)?)?))
 }
 
@@ -280,6 +282,7 @@ fn rebuild_of(rebuild: &Bound<'_, PyTuple>) -> PyResult<Rebuild> {
             own: rebuild.get_item(3)?.is_truthy()?,
             escaped: rebuild.get_item(4)?.is_truthy()?,
             producer: rebuild.get_item(5)?.extract()?,
+            attributes: rebuild.get_item(6)?.extract()?,
         })
     };
     read().map_err(|_| CorruptEntry::new_err("an entry's metadata does not fit a Kafka batch"))

@@ -112,7 +112,8 @@ def some_rebuild(count: int, chance: random.Random) -> Rebuild:
     return chance.choice(
         [rebuild._replace(base_offset=edge), rebuild._replace(span=edge), rebuild._replace(publish_time=edge),
          rebuild._replace(producer=(edge, 0, 0)), rebuild._replace(producer=(0, edge, 0)),
-         rebuild._replace(producer=(0, 0, edge)), rebuild._replace(producer=NO_PRODUCER)]
+         rebuild._replace(producer=(0, 0, edge)), rebuild._replace(producer=NO_PRODUCER),
+         rebuild._replace(attributes=edge), rebuild._replace(attributes=0x30)]
     )  # fmt: skip
 
 

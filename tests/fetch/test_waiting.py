@@ -48,13 +48,19 @@ class Log:
         self.records.append(RECORDS)
         self.end.advance_readable(len(self.records))
 
-    def read_nowait(self, offset: int, max_bytes: int, until: float) -> list[bytes] | None:
+    @property
+    def last_stable(self) -> int:
+        return self.end.offset
+
+    def read_nowait(self, offset: int, max_bytes: int, until: float, *, committed: bool = False) -> list[bytes] | None:
         self.looks += 1
         if self.fails is not None:
             raise self.fails
         return None if self.is_slow else self.records[offset:]
 
-    async def read(self, offset: int, max_bytes: int, timeout_seconds: float) -> list[bytes]:
+    async def read(
+        self, offset: int, max_bytes: int, timeout_seconds: float, *, committed: bool = False
+    ) -> list[bytes]:
         found = self.records[offset:]
         await self.release.wait()
         return found

@@ -88,7 +88,7 @@ def test_what_has_a_known_head_is_read_as_the_general_codec_reads_it(version: in
 def test_an_answer_is_that_of_the_general_codec(version: int) -> None:
     def found(end: int, start: int, records: list[bytes]) -> Response:
         partition = ResponsePartition(
-            partition_index=3, error_code=0, high_watermark=end, last_stable_offset=end, log_start_offset=start,
+            partition_index=3, error_code=0, high_watermark=end, last_stable_offset=start + 5, log_start_offset=start,
             aborted_transactions=[], records=records,
         )  # fmt: skip
         return Response(responses=[ResponseTopic(topic="topic", topic_id=uuid.UUID(int=7), partitions=[partition])])
@@ -99,4 +99,4 @@ def test_an_answer_is_that_of_the_general_codec(version: int) -> None:
             body = fetch_wire.write(found(end, start, records), version)
             flexible = version >= fetch_wire.FLEXIBLE
             whole = b"".join(frames.response(1, 99, flexible, body))
-            assert fetch_head.answer(99, frame.body(end, start, records), flexible) == whole
+            assert fetch_head.answer(99, frame.body(end, start + 5, start, records), flexible) == whole

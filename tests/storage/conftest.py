@@ -21,6 +21,7 @@ from bridge.storage.partition import PartitionLog
 from bridge.storage.read.cache import Cache
 from bridge.storage.read.catch_up import CatchUpReaders
 from bridge.storage.services import Storage
+from bridge.storage.visibility import NoOutcomes, Outcomes, Transaction
 from bridge.telemetry.metrics import Metrics
 from tests.support.bridges import settings_for
 from tests.support.pulsar import PulsarAddress
@@ -33,12 +34,13 @@ def prepared(
     timestamp: int = NOW,
     value: bytes = b"value",
     producer: tuple[int, int, int] = NO_PRODUCER,
+    transaction: Transaction | None = None,
 ) -> PreparedEntry:
     """A batch of records 1 ms apart, numbered in their keys."""
     records = [Record(i, timestamp + i, b"%d" % i, value, ()) for i in range(count)]
     batch = codec.build_batch(records, Rebuild(0, count, 0, producer=producer))
     (found,) = preparation.prepare_entries(memoryview(batch), Plan(1 << 26), timestamp)
-    return found
+    return found._replace(transaction=transaction)
 
 
 _SECRET = MarkSecret()
@@ -57,7 +59,7 @@ class Bench:
     stack: AsyncExitStack
     gone: list[str]
 
-    def storage(self, cache_bytes: int = 1 << 20) -> Storage:
+    def storage(self, cache_bytes: int = 1 << 20, outcomes: Outcomes | None = None) -> Storage:
         """What a bridge's logs share, as after a start."""
         storage = Storage(
             settings=self.settings,
@@ -69,13 +71,14 @@ class Bench:
             deduplication=Deduplication(self.admin, self.settings.pulsar.full_namespace),
             writer=f"test-{uuid.uuid4().hex[:8]}",
             mark_secret=_SECRET,
+            outcomes=NoOutcomes() if outcomes is None else outcomes,
         )
         self.stack.push_async_callback(storage.catch_up_readers.close)
         return storage
 
-    def log(self, topic: str, cache_bytes: int = 1 << 20) -> PartitionLog:
+    def log(self, topic: str, cache_bytes: int = 1 << 20, outcomes: Outcomes | None = None) -> PartitionLog:
         """A log as after a start of the bridge: it knows nothing."""
-        log = PartitionLog(topic, self.storage(cache_bytes), lambda: self.gone.append(topic))
+        log = PartitionLog(topic, self.storage(cache_bytes, outcomes), lambda: self.gone.append(topic))
         self.stack.push_async_callback(log.close)
         return log
 

@@ -17,6 +17,7 @@ from bridge.storage import entries
 from bridge.storage.append.preparation import Plan, PreparedEntry, prepare_entries
 from bridge.storage.entries import TimeMark
 from bridge.storage.read.batches import BatchMaker
+from bridge.storage.visibility import Identity, Transaction
 from tests.codec.samples import NOW, not_negative
 
 LIMIT = 1 << 20
@@ -217,3 +218,62 @@ def test_chunks_are_bounded() -> None:
     for number in range(40):
         maker.make(chunk(0, 2, b"x", 10 + number, f"u{number}"))
     assert len(maker._chunks._partial) <= 16
+
+
+# --- transactions
+
+
+def marked(mark: str, **fields: object) -> Entry:
+    payload = codec.encode_payload(kafka_batch([record()])[codec.HEADER_SIZE :], 1, 1000).data
+    return native(
+        payload, 0, num_messages_in_batch=1, properties=[pb.KeyValue(key="kafka.batch", value=mark)], **fields
+    )
+
+
+def test_an_entry_names_its_transaction() -> None:
+    entry = marked('{"v":1,"t":5,"b":0,"p":[7,3,40],"x":[2,9]}')
+    assert entries.transaction_of(entry.metadata) == Transaction(2, Identity(7, 3, 9))
+    header = codec.read_header(entries.to_kafka(entry, 0, entry.payload, LIMIT))
+    assert header.attributes == codec.TRANSACTIONAL
+    assert entries.transaction_of(marked('{"v":1,"t":5,"b":0,"p":[7,3,40]}').metadata) is None
+    assert entries.transaction_of(native(b"").metadata) is None
+
+
+def test_what_another_clusters_bridge_has_written_is_of_no_transaction_here() -> None:
+    """Its outcome is recorded there: readers here would wait for ever."""
+    entry = marked('{"v":1,"t":5,"b":0,"p":[7,3,40],"x":[2,9]}', replicated_from="west")
+    assert entries.transaction_of(entry.metadata) is None
+    assert read_back(entry)
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        "1",
+        "[]",
+        "[1]",
+        "[1,2,3]",
+        '["1",2]',
+        "[1.5,2]",
+        "[true,2]",
+        "[-1,2]",
+        "[1,-1]",
+        f"[{1 << 31},1]",
+        f"[1,{1 << 31}]",
+        "{}",
+    ],
+)
+def test_a_transaction_that_is_none_makes_the_entry_unreadable(named: str) -> None:
+    """A stranger has written it: it is left out, and stops nobody."""
+    entry = marked(f'{{"v":1,"t":5,"b":0,"p":[7,3,40],"x":{named}}}')
+    assert entries.transaction_of(entry.metadata) is None
+    with pytest.raises(CorruptEntry):
+        entries.to_kafka(entry, 0, entry.payload, LIMIT)
+
+
+@pytest.mark.parametrize("producer", ["[-1,0,0]", "[1,-1,0]", "[1]", '"x"'])
+def test_a_transaction_without_a_producer_makes_the_entry_unreadable(producer: str) -> None:
+    entry = marked(f'{{"v":1,"t":5,"b":0,"p":{producer},"x":[0,1]}}')
+    assert entries.transaction_of(entry.metadata) is None
+    with pytest.raises(CorruptEntry):
+        entries.to_kafka(entry, 0, entry.payload, LIMIT)

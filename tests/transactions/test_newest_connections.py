@@ -39,3 +39,13 @@ def test_what_is_forgotten_does_not_count() -> None:
     newest.forget("t")
     newest.forget("t")
     assert newest.admit("t", Connection(5, 10.0), 0.0)
+
+
+def test_ids_that_are_gone_are_left_out() -> None:
+    newest = NewestConnections()
+    for name in ("t", "u"):
+        assert newest.admit(name, Connection(9, 10.0), 0.0)
+    newest.keep(lambda name: name == "u")
+    assert len(newest) == 1
+    assert not newest.admit("u", Connection(5, 10.0), 0.0)
+    assert newest.admit("t", Connection(5, 10.0), 0.0)

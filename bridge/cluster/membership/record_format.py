@@ -36,8 +36,10 @@ from bridge.cluster.membership.records import (
 from bridge.cluster.membership.view import NO_NODE, ClusterView, Endpoint, NodeRegistration, NodeState
 from bridge.pulsar.types import Position
 
-FORMAT_LEVEL: Final = 1
+FORMAT_LEVEL: Final = 2
 """The greatest level that this code reads; what a node tells in its heartbeats."""
+TRANSACTIONS_LEVEL: Final = 2
+"""From this level on a node goes by what the entries of transactions say of themselves."""
 
 MAX_RECORD_BYTES: Final = 2 * 1024 * 1024
 _MAX_MEMBERS: Final = 5_000

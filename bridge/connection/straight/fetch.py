@@ -16,7 +16,7 @@ from bridge.errors import BridgeError
 from bridge.fetch.pending_fetch import MAX_SHARED_BYTES, shared_key, stored
 from bridge.fetch.waiting import WokenInTurn
 from bridge.kafka import fetch_head, fetch_wire, frames
-from bridge.kafka.fetch_messages import BY_ID, Request, Response, ResponseTopic
+from bridge.kafka.fetch_messages import BY_ID, READ_COMMITTED, Request, Response, ResponseTopic
 from bridge.kafka.primitives import DecodeError
 from bridge.requests.api import Broker
 from bridge.requests.encoded import EncodedBody
@@ -37,6 +37,11 @@ class FetchTarget(Target):
     request: Request
     """With any offset."""
     answer: fetch_head.AnswerFrame
+
+    @property
+    def committed(self) -> bool:
+        """Whether only records of committed transactions, and of none, are wanted."""
+        return self.request.isolation_level == READ_COMMITTED
 
 
 class StraightPoll(StraightRequest):
@@ -123,7 +128,7 @@ class StraightPoll(StraightRequest):
             if shared is not None:
                 shared.sent.count(found.log.traffic)
                 return self._send(shared)
-        records = found.log.read_nowait(self._offset, limits[0], now + TURN)
+        records = found.log.read_nowait(self._offset, limits[0], now + TURN, committed=self._target.committed)
         if records is None:
             self._go_general(now)
         elif records or now >= self._until:
@@ -145,7 +150,7 @@ class StraightPoll(StraightRequest):
         log = target.found.log
         read = sent(records)
         read.count(log.traffic)
-        body = target.answer.body(log.end.offset, log.known_start, records)
+        body = target.answer.body(log.end.offset, log.last_stable, log.known_start, records)
         if key is not None and 0 < read.size <= MAX_SHARED_BYTES:
             self._send(self._way.broker.shared_responses.put(key, read.size, (body,), read))
         else:
@@ -212,7 +217,9 @@ class StraightFetch(OneWay[FetchTarget]):
     def _read(self, target: FetchTarget, offset: int, now: float) -> list[bytes] | None:
         limits = self.limits(target)
         try:
-            return None if limits is None else target.found.log.read_nowait(offset, limits[0], now + TURN)
+            if limits is None:
+                return None
+            return target.found.log.read_nowait(offset, limits[0], now + TURN, committed=target.committed)
         except BridgeError:  # what is stored there cannot be read: the general way meets it again, and answers
             return None
 

@@ -171,6 +171,9 @@ class StraightProduce(OneWay[ProduceTarget]):
     def _appended(self, log: PartitionLog, entry: PreparedEntry) -> Any:
         """The future offset of an idempotent producer's batch; None if it has to be waited for, or is refused: the
         general way meets that again, and answers."""
+        transactions = self.broker.transactions
+        if transactions is not None and transactions.has_open(entry.producer[0]):
+            return None
         try:
             if not log.is_ready((entry.producer,), self._session):
                 return None

@@ -10,8 +10,9 @@ producer are sent together, as far as they fit:
 What waits for nothing is sent at once.
 
 A group is one run of records: of clients' producers that are not idempotent in the order in which they came, of an
-idempotent producer with consecutive sequences. So an entry says the same whether it was one batch or several, and each
-batch has its own offset, counted from the entry's. Compressed batches stay alone, as do those of format `kafka`.
+idempotent producer with consecutive sequences, and of one transaction. So an entry says the same whether it was one
+batch or several, and each batch has its own offset, counted from the entry's. Compressed batches stay alone, as do
+those of format `kafka`.
 """
 
 import asyncio
@@ -60,6 +61,8 @@ class OpenEntry:
         """Whether it would still be one run of records, and not too large."""
         last = self.members[-1].batch
         if self.size + len(entry.data) > max_bytes or self.records + entry.record_count > _MAX_RECORDS:
+            return False
+        if entry.transaction != self.members[-1].entry.transaction:
             return False
         if batch is None or last is None:
             return batch is last
@@ -215,7 +218,7 @@ def _merged(members: Sequence[Member]) -> PreparedEntry:
     data = b"".join([one.data for one in entries])
     return PreparedEntry(
         data, sum([one.record_count for one in entries]), first.producer, max([one.max_timestamp for one in entries]),
-        any([one.escaped for one in entries]), uncompressed_size=len(data),
+        any([one.escaped for one in entries]), uncompressed_size=len(data), transaction=first.transaction,
     )  # fmt: skip
 
 

@@ -6,12 +6,16 @@ Anything else, whatever it is, is left to `preparation`, which says what is wron
 from bridge import codec
 from bridge.codec import NO_LIMIT
 from bridge.storage.append.preparation import MAX_LOOP_BYTES, MAX_LOOP_RECORDS, Plan, PreparedEntry
+from bridge.storage.visibility import Transaction
 
 
-def prepare_plain(records: memoryview, plan: Plan, now: int) -> PreparedEntry | None:
+def prepare_plain(
+    records: memoryview, plan: Plan, now: int, transaction: Transaction | None = None
+) -> PreparedEntry | None:
     """The entry that one plain batch becomes, as `preparation.prepare_records_nowait` would make it; None for all else.
 
-    `now`: the time in ms by which the records' timestamps are judged.
+    `now`: the time in ms by which the records' timestamps are judged; `transaction`: whose the batch is, if it says
+    that it is of one.
     """
     limit = plan.max_batch_bytes
     if plan.decides or len(records) > MAX_LOOP_BYTES or (limit is not None and len(records) > limit):
@@ -20,5 +24,11 @@ def prepare_plain(records: memoryview, plan: Plan, now: int) -> PreparedEntry | 
     made = codec.encode_plain(records, plan.largest_entry, oldest, newest, MAX_LOOP_RECORDS)
     if made is None:
         return None
-    data, count, producer, max_timestamp, escaped = made
-    return PreparedEntry(data, count, producer, max_timestamp, escaped, uncompressed_size=len(data))
+    data, count, producer, max_timestamp, escaped, transactional = made
+    if not transactional:
+        transaction = None
+    elif transaction is None:
+        return None
+    return PreparedEntry(
+        data, count, producer, max_timestamp, escaped, uncompressed_size=len(data), transaction=transaction
+    )

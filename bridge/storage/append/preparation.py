@@ -9,7 +9,17 @@ from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
 from bridge import codec
-from bridge.codec import HEADER_SIZE, NO_PRODUCER, NO_TIMESTAMP, BatchHeader, Payload, Rebuild, message_sets
+from bridge.codec import (
+    CONTROL,
+    HEADER_SIZE,
+    NO_PRODUCER,
+    NO_TIMESTAMP,
+    TRANSACTIONAL,
+    BatchHeader,
+    Payload,
+    Rebuild,
+    message_sets,
+)
 from bridge.codec.compression import (
     CODEC_MASK,
     PULSAR_OF,
@@ -28,11 +38,12 @@ from bridge.storage.append.conversion_memory import ConversionMemory, Reservatio
 from bridge.storage.entries import ATTRIBUTES_AT, FORMAT_PROPERTY, KAFKA, PROPERTY, PULSAR, TimeMark, split
 from bridge.storage.error_mapping import translate, translated
 from bridge.storage.topic_properties import AFTER_MAX_MS, BEFORE_MAX_MS, TIMESTAMP_AFTER, TIMESTAMP_BEFORE
+from bridge.storage.visibility import Transaction
 
 METADATA_BYTES = 512
 """The most bytes of an entry's metadata, which the broker's limit includes."""
 _CODECS = tuple(KafkaCodec)
-_LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x08, 0x10, 0x20
+_LOG_APPEND_TIME = 0x08
 _SEQUENCES = 1 << 31
 MAX_ENTRIES = 4
 """A batch may decompress to so many times the largest entry."""
@@ -88,6 +99,7 @@ class PreparedEntry(NamedTuple):
     uncompressed_size: int = 0
     reservation: Reservation | None = None
     """Its part of the conversion memory, if it is much larger than the records received."""
+    transaction: Transaction | None = None
 
     def release(self) -> None:
         """Pulsar has stored the entry, or never gets it."""
@@ -101,6 +113,8 @@ class PreparedEntry(NamedTuple):
             mark += ',"e":1'
         if self.producer != NO_PRODUCER:
             mark += ',"p":[{},{},{}]'.format(*self.producer)
+        if self.transaction is not None:
+            mark += f',"x":[{self.transaction.slot},{self.transaction.identity.n}]'
         size = self.uncompressed_size if self.compression else len(self.data)
         metadata = MessageMetadata(num_messages_in_batch=self.record_count, uncompressed_size=size)
         if self.compression:
@@ -112,7 +126,12 @@ class PreparedEntry(NamedTuple):
 
 
 def prepare_records_nowait(
-    records: memoryview, plan: Plan, now: int, allow_zstd: bool, decompress: bool
+    records: memoryview,
+    plan: Plan,
+    now: int,
+    allow_zstd: bool,
+    decompress: bool,
+    transaction: Transaction | None = None,
 ) -> list[PreparedEntry]:
     """As `prepare_records`, on the event loop; raises NeedsThread, after little work, if that takes too long there.
 
@@ -124,22 +143,27 @@ def prepare_records_nowait(
     if not decompress and any(map(is_compressed, batches)):
         raise NeedsThread
     try:  # what `translated` does, but faster: each Produce comes here
-        return _prepare_batches(batches, plan, now, allow_zstd, prepare_entries_nowait)
+        return _prepare_batches(batches, plan, now, allow_zstd, transaction, prepare_entries_nowait)
     except KafkaError:
         raise
     except (BridgeError, OSError) as error:
         raise translate(error) from error
 
 
-def prepare_records(records: memoryview, plan: Plan, now: int, allow_zstd: bool) -> list[PreparedEntry]:
-    """All that a produce request has for one partition, batches or a message set, as entries; raises KafkaError."""
+def prepare_records(
+    records: memoryview, plan: Plan, now: int, allow_zstd: bool, transaction: Transaction | None = None
+) -> list[PreparedEntry]:
+    """All that a produce request has for one partition, batches or a message set, as entries; raises KafkaError.
+
+    `transaction`: whose the batches are, if they say that they are of one.
+    """
     with translated():
         if is_message_set(records):
             limit = plan.largest_entry
             if plan.max_batch_bytes is not None:
                 limit = min(limit, plan.max_batch_bytes)
             records = memoryview(message_sets.to_batches(records, plan.largest_batch, limit))
-        return _prepare_batches(split(records), plan, now, allow_zstd, prepare_entries)
+        return _prepare_batches(split(records), plan, now, allow_zstd, transaction, prepare_entries)
 
 
 def _prepare_batches(
@@ -147,6 +171,7 @@ def _prepare_batches(
     plan: Plan,
     now: int,
     allow_zstd: bool,
+    transaction: Transaction | None,
     prepare: Callable[[memoryview, Plan, int], list[PreparedEntry]],
 ) -> list[PreparedEntry]:
     prepared: list[PreparedEntry] = []
@@ -156,7 +181,12 @@ def _prepare_batches(
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
         if not allow_zstd and batch[ATTRIBUTES_AT] & CODEC_MASK == KafkaCodec.ZSTD:
             raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce v7 or later")
-        prepared += prepare(batch, plan, now)
+        if batch[ATTRIBUTES_AT] & TRANSACTIONAL:
+            if transaction is None:
+                raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a batch of no known transaction")
+            prepared += [one._replace(transaction=transaction) for one in prepare(batch, plan, now)]
+        else:
+            prepared += prepare(batch, plan, now)
     return prepared
 
 
@@ -206,7 +236,7 @@ def prepare_entries(batch: memoryview, plan: Plan, now: int, max_expanded: int |
     limit = remaining = _USUAL_EXPANSION * len(batch) + plan.largest_batch
     prepared = []
     for payload, producer in _parts(batch, header, plan, now, size_divisor, max_expanded):
-        one = to_entry(payload, producer, wanted)
+        one = to_entry(payload, producer, wanted, header.attributes & TRANSACTIONAL)
         remaining -= len(one.data)
         if remaining < 0:
             raise BatchTooLarge(f"a batch becomes more than {limit} bytes in Pulsar")
@@ -250,7 +280,7 @@ def _header(batch: memoryview) -> BatchHeader:
     header = codec.read_header(batch)
     if header.attributes & CODEC_MASK >= len(_CODECS):
         raise InvalidRecord(f"compression codec {header.attributes & CODEC_MASK} is unknown")
-    if header.attributes & (_LOG_APPEND_TIME | _CONTROL | _TRANSACTIONAL):
+    if header.attributes & (_LOG_APPEND_TIME | CONTROL):
         _refuse(header.attributes)
     if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
         raise InvalidRecord(f"last offset delta {header.last_offset_delta} with {header.record_count} records")
@@ -265,9 +295,7 @@ def _refuse(attributes: int) -> NoReturn:
     """Say why a client may not send such a batch."""
     if attributes & _LOG_APPEND_TIME:
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "only a broker may write log append times")
-    if attributes & _CONTROL:
-        raise InvalidRecord("clients may not write control batches")
-    raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not supported")
+    raise InvalidRecord("clients may not write control batches")
 
 
 def _check_timestamps(oldest: int, newest: int, plan: Plan, now: int) -> None:
@@ -352,7 +380,9 @@ def _decompressed(batch: memoryview, header: BatchHeader, limit: int, max_expand
         raise InvalidRecord(str(error)) from error
 
 
-def _pulsar_entry(payload: Payload, producer: tuple[int, int, int], wanted: KafkaCodec) -> PreparedEntry:
+def _pulsar_entry(
+    payload: Payload, producer: tuple[int, int, int], wanted: KafkaCodec, attributes: int
+) -> PreparedEntry:
     """An entry of format `pulsar`; compressed unless that saves nothing."""
     data, newest, _, escaped, count, _ = payload
     size = len(data)
@@ -363,9 +393,11 @@ def _pulsar_entry(payload: Payload, producer: tuple[int, int, int], wanted: Kafk
     return PreparedEntry(data, count, producer, newest, escaped, uncompressed_size=size)
 
 
-def _kafka_entry(payload: Payload, producer: tuple[int, int, int], wanted: KafkaCodec) -> PreparedEntry:
+def _kafka_entry(
+    payload: Payload, producer: tuple[int, int, int], wanted: KafkaCodec, attributes: int
+) -> PreparedEntry:
     """An entry of format `kafka` that is not as its producer wrote it."""
-    rebuild = Rebuild(0, payload.records, 0, own=True, escaped=payload.escaped, producer=producer)
+    rebuild = Rebuild(0, payload.records, 0, True, payload.escaped, producer, attributes)
     batch = codec.decode_payload(payload.data, payload.records, rebuild)
     return PreparedEntry(
         pack(batch, wanted), payload.records, producer, payload.max_timestamp, verbatim=True,

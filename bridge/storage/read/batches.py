@@ -1,10 +1,10 @@
 """Entries that were read from Pulsar, each with its offsets and, once a client asks for it, as a Kafka batch."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from bridge import codec
-from bridge.codec import NO_TIMESTAMP, Rebuild
+from bridge.codec import CONTROL, NO_PRODUCER, NO_TIMESTAMP, TRANSACTIONAL, Rebuild, Record
 from bridge.errors import CorruptEntry
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.types import Entry, Position
@@ -22,6 +22,8 @@ _passed_over = log.Flood()
 # Entries above these are converted in a thread: uncompressed bytes of compressed entries, bytes of others, messages.
 _SLOW_COMPRESSED_BYTES, _SLOW_BYTES = 128 * 1024, 256 * 1024
 _MAX_NAME = 100  # of a producer, in the log
+_COMMIT_KEY, _COMMIT_VALUE = bytes((0, 0, 0, 1)), bytes(6)
+"""Versions 0 of a control record's key and of the end of a transaction (KIP-98)."""
 _SLOW_MESSAGES = 10_000 if codec.TWIN == "native" else 1000
 
 
@@ -74,6 +76,7 @@ class Batch:
         "position",
         "published_at",
         "size",
+        "transaction",
     )
 
     def __init__(
@@ -98,6 +101,7 @@ class Batch:
         self.published_at = (
             entry.broker_timestamp or entry.metadata.publish_time
         )  # ms, by the broker's clock if the entry has it
+        self.transaction = entries.transaction_of(entry.metadata)
         self._entry: Entry | None = entry
         self._payload = payload
         self._kafka: bytes | None = None
@@ -197,6 +201,35 @@ class Batch:
         return entries.summary(self.kafka())[0] if self.kafka() else NO_TIMESTAMP
 
 
+class ControlBatch:
+    """What stands for entries of aborted transactions behind which nothing follows: a commit over all their offsets.
+
+    To a client it says nothing but that there is nothing up to its last offset, whatever was aborted there.
+    """
+
+    __slots__ = ("_kafka", "base", "next")
+
+    is_converted = True
+    is_slow = False
+
+    def __init__(self, first: Batch, last: Batch) -> None:
+        """From the first entry that is left out to the last."""
+        self.base, self.next = first.base, last.next
+        producer = NO_PRODUCER if last.transaction is None else (*last.transaction.identity[:2], -1)
+        record = Record(self.next - 1, last.published_at, _COMMIT_KEY, _COMMIT_VALUE, ())
+        rebuild = Rebuild(
+            self.base, self.next - self.base, NO_TIMESTAMP, True, False, producer, TRANSACTIONAL | CONTROL
+        )
+        self._kafka = codec.build_batch([record], rebuild)
+
+    def kafka(self) -> bytes:
+        """As Kafka has it."""
+        return self._kafka
+
+    async def convert(self, threads: WorkerThreads) -> None:
+        """There is nothing to do."""
+
+
 class BatchMaker:
     """Makes the batches of one reader; a chunk needs those before it."""
 
@@ -231,7 +264,7 @@ class BatchMaker:
         return Batch(entry, payload, self._limit, compress=self._compress, strangers=self._strangers)
 
 
-def kafka_batches(batches: list[Batch], max_bytes: int) -> list[bytes]:
+def kafka_batches(batches: Sequence[Batch | ControlBatch], max_bytes: int) -> list[bytes]:
     """The Kafka batches up to `max_bytes`, but at least one."""
     found: list[bytes] = []
     size = 0
@@ -245,7 +278,9 @@ def kafka_batches(batches: list[Batch], max_bytes: int) -> list[bytes]:
     return found
 
 
-def kafka_batches_nowait(batches: list[Batch], max_bytes: int, deadline: float) -> list[bytes] | None:
+def kafka_batches_nowait(
+    batches: Sequence[Batch | ControlBatch], max_bytes: int, deadline: float
+) -> list[bytes] | None:
     """As `kafka_batches`; None if that needs a thread, or takes longer than until `deadline` (loop time)."""
     time = asyncio.get_running_loop().time
     size = 0
@@ -258,7 +293,9 @@ def kafka_batches_nowait(batches: list[Batch], max_bytes: int, deadline: float) 
     return kafka_batches(batches, max_bytes)
 
 
-async def convert_batches(batches: list[Batch], max_bytes: int, threads: WorkerThreads) -> list[bytes]:
+async def convert_batches(
+    batches: Sequence[Batch | ControlBatch], max_bytes: int, threads: WorkerThreads
+) -> list[bytes]:
     """As `kafka_batches`; slow conversions run in threads, and other requests get their turn between batches."""
     size = 0
     time = asyncio.get_running_loop().time

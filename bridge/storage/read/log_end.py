@@ -1,6 +1,7 @@
 """The high watermark of one partition, and who waits for it to grow."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 
 from bridge.pulsar.types import Position, Receipt
@@ -13,6 +14,10 @@ _MAX_SEEN_ENTRIES = 1024
 """Entries read at the tail whose receipts may still come; far more than are ever in flight."""
 _TAIL_TIMEOUT_SECONDS = 1.0
 """The tail reads an entry within a millisecond or two, unless its connection is lost."""
+
+
+def _nobody(_: Batch) -> None:
+    """No one asks."""
 
 
 class LogEnd:
@@ -28,6 +33,8 @@ class LogEnd:
         self.anchor = Anchor()
         self.reached: Position | None = None
         """The last entry that the reader at the tail has read; None without such a reader."""
+        self.on_transaction: Callable[[Batch], None] = _nobody
+        """Called for each entry of a transaction that is read at the tail."""
         self._own_anchor = Anchor()
         """Of own appends alone. It may be behind `anchor`, which also moves when other writers have stored entries."""
         self._seen: dict[Position, int] = {}
@@ -66,6 +73,8 @@ class LogEnd:
 
     def observe_entry(self, batch: Batch) -> None:
         """Note an entry that was read at the tail."""
+        if batch.transaction is not None:
+            self.on_transaction(batch)
         self._seen[batch.position] = batch.base
         if len(self._seen) > _MAX_SEEN_ENTRIES:
             del self._seen[next(iter(self._seen))]

@@ -18,6 +18,7 @@ from bridge.storage.read.catch_up import CatchUpReader, CatchUpReaders
 from bridge.storage.read.log_end import LogEnd
 from bridge.storage.read.log_start import LogStart
 from bridge.storage.read.search import Search
+from bridge.storage.read.stable_offset import StableOffset
 from bridge.storage.read.tail import Tail
 from bridge.storage.read.tail_owner import TailOwner
 from bridge.telemetry.metrics import StorageMetrics
@@ -36,6 +37,7 @@ class LogReader:
         self,
         start: LogStart,
         end: LogEnd,
+        stable: StableOffset,
         earliest: Callable[[], Awaitable[int]],
         tails: TailOwner,
         search: Search,
@@ -50,6 +52,7 @@ class LogReader:
         `make_maker` makes what turns its entries into batches."""
         self._start = start
         self._end = end
+        self._stable = stable
         self._earliest = earliest
         self._tails = tails
         self._search = search
@@ -60,7 +63,9 @@ class LogReader:
         self._threads = threads
         self._metrics = metrics
 
-    def read_nowait(self, offset: int, max_bytes: int, until: float = inf) -> list[bytes] | None:
+    def read_nowait(
+        self, offset: int, max_bytes: int, until: float = inf, *, committed: bool = False
+    ) -> list[bytes] | None:
         """As `read`, from what is in memory; None where that is not enough to tell, or takes longer than `until` (loop
         time).
 
@@ -77,13 +82,17 @@ class LogReader:
             batches = self._read_ahead(tail, offset, max_bytes)
         if not batches:
             return None if batches is None else []
-        return kafka_batches_nowait(batches, max_bytes, until) or None
+        readable = self._stable.visible(batches) if committed else batches
+        return (kafka_batches_nowait(readable, max_bytes, until) or None) if readable else []
 
-    async def read(self, offset: int, max_bytes: int, timeout_seconds: float) -> list[bytes]:
+    async def read(
+        self, offset: int, max_bytes: int, timeout_seconds: float, *, committed: bool = False
+    ) -> list[bytes]:
         """Kafka batches from the one that holds `offset` on: up to `max_bytes`, one at least, none at the end.
 
         The first may begin before `offset`. None also where what is stored there has not come to the tail yet: `end`
         wakes who waits for it. What is far from the tail is waited for, `timeout_seconds` for the first of it.
+        `committed`: none of aborted transactions, and none from the first entry of an open one on.
         Raises KafkaError: OFFSET_OUT_OF_RANGE below the log start and above the end.
         """
         with translated(reading=True):
@@ -97,8 +106,11 @@ class LogReader:
                 batches = await self._batches(tail, offset, max_bytes, timeout_seconds)
                 if not batches:
                     break
-                offset = batches[-1].next  # where to go on if these hold no record (chunks of a large message)
-                found = await convert_batches(batches, max_bytes, self._threads)
+                readable = self._stable.visible(batches) if committed else batches
+                if not readable:
+                    break
+                offset = readable[-1].next  # where to go on if these hold no record (chunks of a large message)
+                found = await convert_batches(readable, max_bytes, self._threads)
             return found
 
     async def read_stored(self, offset: int, timeout_seconds: float) -> list[bytes]:

@@ -12,7 +12,9 @@ _MAX_READS: Final = 64  # of one client; what they read stays in memory until it
 class ReadableLog(Protocol):
     """A partition's log, as far as it is read here."""
 
-    def read(self, offset: int, max_bytes: int, timeout_seconds: float) -> Coroutine[Any, Any, list[bytes]]:
+    def read(
+        self, offset: int, max_bytes: int, timeout_seconds: float, *, committed: bool = False
+    ) -> Coroutine[Any, Any, list[bytes]]:
         """Kafka batches from the one that holds `offset` on; `timeout_seconds` for the first of them."""
 
 
@@ -21,6 +23,8 @@ class ReadRequest(NamedTuple):
 
     log: ReadableLog | None
     offset: int
+    committed: bool = False
+    """Whether only records of committed transactions, and of none, are wanted."""
 
 
 class PendingReads:
@@ -49,7 +53,8 @@ class PendingReads:
         """
         reserved = max(min(limit, max_reserved - self.reserved), 0)
         self._reserve_bytes(reserved)
-        read = asyncio.get_running_loop().create_task(log.read(wanted.offset, limit, first_timeout))
+        reading = log.read(wanted.offset, limit, first_timeout, committed=wanted.committed)
+        read = asyncio.get_running_loop().create_task(reading)
         read.add_done_callback(self._done)
         self._reads[wanted] = read, reserved
 

@@ -136,6 +136,10 @@ class Search:
                 right = middle
         return None if begin >= stretch.length else await self.read_batch(stretch.position(begin))
 
+    async def find_published(self, moment: int) -> Batch | None:
+        """The first entry that was published at this time (ms) or later; None: past the end."""
+        return await self._first(lambda batch: batch.published_at >= moment, None, None)
+
     async def _next_signed(self, batch: Batch, stretch: _NumberedEntries, right: int) -> tuple[Batch, int] | None:
         """The first entry after this one that the bridge has signed, with its number; None if none is near."""
         for _ in range(_MAX_UNSIGNED):

@@ -59,6 +59,7 @@ class PartitionLogs:
             partial(self._leads, topic.name, partition),
             partial(self._has_moved, topic.name, partition),
             topic.id.bytes,
+            partition,
         )
         opened.traffic = self._storage.traffic.enter(self._storage.label_prefix + topic.name)
         self._storage.metrics.open_partitions.inc()

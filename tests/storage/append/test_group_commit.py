@@ -20,6 +20,7 @@ from bridge.storage.append.pending_append import Member, PendingAppend
 from bridge.storage.append.preparation import METADATA_BYTES, PreparedEntry
 from bridge.storage.append.sequences import SequencePosition, SequenceRange
 from bridge.storage.error_mapping import translate
+from bridge.storage.visibility import Identity, Transaction
 
 PID = 4711
 
@@ -74,9 +75,11 @@ def plain(data: bytes, count: int = 1, timestamp: int = 7) -> PreparedEntry:
     return PreparedEntry(data, count, NO_PRODUCER, timestamp, uncompressed_size=len(data))
 
 
-def sequenced(first: int, count: int = 1, epoch: int = 0, wraps: int = 0) -> tuple[PreparedEntry, SequenceRange]:
+def sequenced(
+    first: int, count: int = 1, epoch: int = 0, wraps: int = 0, whose: Transaction | None = None
+) -> tuple[PreparedEntry, SequenceRange]:
     begin = SequencePosition(epoch, wraps, first)
-    entry = PreparedEntry(b"%d " % first, count, (PID, epoch, first), 7, uncompressed_size=2)
+    entry = PreparedEntry(b"%d " % first, count, (PID, epoch, first), 7, uncompressed_size=2, transaction=whose)
     return entry, SequenceRange(begin, begin.after(count - 1), is_duplicate=False)
 
 
@@ -166,20 +169,27 @@ async def test_no_group_is_larger_than_what_pulsar_takes() -> None:
 
 async def test_an_idempotent_producers_consecutive_batches_are_one_range_of_sequences() -> None:
     scenario = Scenario()
+    one = Transaction(0, Identity(PID, 0, 1))
     for first, count in ((3, 2), (5, 1), (6, 4)):
-        scenario.add(*sequenced(first, count))
+        scenario.add(*sequenced(first, count, whose=one))
     await asyncio.sleep(0)
     (together,) = scenario.sent
     assert together.entry.producer == (PID, 0, 3)
     assert together.entry.record_count == 7
+    assert together.entry.transaction == one
     assert together.batch is not None
     assert (together.batch.first.sequence, together.batch.last.sequence) == (3, 9)
 
 
 @pytest.mark.parametrize(
     "next_batch",
-    [sequenced(5), sequenced(4, epoch=1), sequenced(4, wraps=1)],
-    ids=["gap", "epoch", "wrap"],
+    [
+        sequenced(5),
+        sequenced(4, epoch=1),
+        sequenced(4, wraps=1),
+        sequenced(4, whose=Transaction(0, Identity(PID, 0, 2))),
+    ],
+    ids=["gap", "epoch", "wrap", "transaction"],
 )
 async def test_another_run_of_sequences_is_another_entry(next_batch: tuple[PreparedEntry, SequenceRange]) -> None:
     scenario = Scenario()

@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridge import codec
-from bridge.codec import NO_PRODUCER, Record, Twin
+from bridge.codec import NO_PRODUCER, TRANSACTIONAL, Record, Twin
 from bridge.codec.compression import KafkaCodec
 from bridge.errors import BatchTooLarge, CorruptBatch, InvalidRecord, KafkaError
 from bridge.storage.append.plain import prepare_plain
-from bridge.storage.append.preparation import Plan, prepare_entries
+from bridge.storage.append.preparation import Plan, prepare_records
+from bridge.storage.visibility import Identity, Transaction
 from tests.codec.conftest import codec as twins
 from tests.codec.damage import mutated
 from tests.codec.samples import record_lists
@@ -29,6 +30,11 @@ def in_use(twin: Twin, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(codec, name, getattr(twin, name))
 
 
+def sound(batch: bytes | memoryview) -> memoryview:
+    """With the right checksum."""
+    return memoryview(bytes(batch[:17]) + crc32c.crc32c(bytes(batch[21:])).to_bytes(4, "big") + bytes(batch[21:]))
+
+
 producers = st.just(NO_PRODUCER) | st.tuples(
     st.integers(0, EVER), st.integers(-1, (1 << 15) - 1), st.integers(-1, (1 << 31) - 1)
 )
@@ -37,24 +43,25 @@ producers = st.just(NO_PRODUCER) | st.tuples(
 @given(
     record_lists(max_size=4), codecs, producers, st.randoms(use_true_random=False), st.booleans(),
     st.sampled_from([LIMIT, 100, 40]), st.sampled_from([EVER, 1000]), st.sampled_from([None, 0, 100, LIMIT]),
+    st.booleans(), st.sampled_from([None, Transaction(3, Identity(7, 1, 2))]),
 )  # fmt: skip
 @settings(max_examples=examples(300), deadline=None)
 def test_a_plain_batch_becomes_what_any_other_way_makes_of_it(
     records: list[Record], compression: KafkaCodec, producer: tuple[int, int, int], chance: random.Random,
-    damaged: bool, limit: int, bound: int, max_batch: int | None,
+    damaged: bool, limit: int, bound: int, max_batch: int | None, transactional: bool, transaction: Transaction | None,
 ) -> None:  # fmt: skip
     """Whatever is sent: it is prepared as it is in several steps, or left to them."""
     batch = batch_of(records, compression, producer)
+    if transactional:
+        batch = sound(b"".join((batch[:22], bytes((batch[22] | TRANSACTIONAL,)), batch[23:])))
     if damaged:
         batch = memoryview(mutated(bytes(batch), chance))
         if len(batch) > 61 and chance.random() < 0.8:  # with the right checksum, or there is nothing else to see
-            sound = bytearray(batch)
-            sound[17:21] = crc32c.crc32c(bytes(sound[21:])).to_bytes(4, "big")
-            batch = memoryview(bytes(sound))
+            batch = sound(batch)
     plan = Plan(limit, before_max_ms=bound, after_max_ms=bound, max_batch_bytes=max_batch)
-    entry = prepare_plain(batch, plan, NOW)
+    entry = prepare_plain(batch, plan, NOW, transaction)
     try:
-        usual = prepare_entries(batch, plan, NOW)
+        usual = prepare_records(batch, plan, NOW, allow_zstd=True, transaction=transaction)
     except (CorruptBatch, InvalidRecord, BatchTooLarge, KafkaError):
         assert entry is None
         return

@@ -10,16 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridge import codec
-from bridge.codec import HEADER_SIZE, Payload, Rebuild, Record, Twin
+from bridge.codec import HEADER_SIZE, TRANSACTIONAL, Payload, Rebuild, Record, Twin
 from bridge.codec.compression import KafkaCodec, PulsarCodec
 from bridge.errors import BatchTooLarge, CorruptBatch, InvalidRecord, KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import Entry, Position
 from bridge.storage import entries
-from bridge.storage.append.preparation import Plan, PreparedEntry, needs_thread, prepare_entries
-from bridge.storage.entries import TimeMark
+from bridge.storage.append.preparation import Plan, PreparedEntry, needs_thread, prepare_entries, prepare_records
+from bridge.storage.entries import TimeMark, to_kafka, transaction_of
 from bridge.storage.read.batches import BatchMaker
+from bridge.storage.visibility import Identity, Transaction
 from tests.codec.conftest import codec as twins
 from tests.codec.samples import not_negative, record_lists
 from tests.storage.append.batches import EVER, LIMIT, NOW, batch_of, codecs, numbered
@@ -265,10 +266,30 @@ def test_what_no_client_reads_is_refused(of_client: KafkaCodec, packed: bytes, e
 
 
 @pytest.mark.parametrize("entry_format", FORMATS)
-def test_transactional_batches_are_refused(entry_format: str) -> None:
+def test_batches_of_an_unknown_transaction_are_refused(entry_format: str) -> None:
+    batch = changed(batch_of(numbered(1)), 21, b"\x00\x10")
     with pytest.raises(KafkaError) as raised:
-        prepare_entries(changed(batch_of(numbered(1)), 21, b"\x00\x10"), Plan(LIMIT, entry_format), NOW)
+        prepare_records(batch, Plan(LIMIT, entry_format), NOW, allow_zstd=True)
     assert raised.value.code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize("entry_format", FORMATS)
+@pytest.mark.parametrize("wanted", [None, KafkaCodec.NONE, KafkaCodec.ZSTD])
+def test_entries_say_of_which_transaction_they_are(entry_format: str, wanted: KafkaCodec | None) -> None:
+    """Large batches are several entries: each says so. A reader sees that the batch is of a transaction."""
+    records = [Record(at, NOW, b"k", bytes(900), []) for at in range(40)]
+    batch = codec.build_batch(records, Rebuild(0, 40, 0, producer=(7, 3, 0), attributes=TRANSACTIONAL))
+    transaction = Transaction(5, Identity(7, 3, 2))
+    for limit in (LIMIT, 10_000):
+        plan = Plan(limit, entry_format, wanted)
+        prepared = prepare_records(memoryview(batch), plan, NOW, allow_zstd=True, transaction=transaction)
+        assert (len(prepared) > 1) == (limit == 10_000)
+        for one in prepared:
+            metadata = one.metadata(TimeMark(NOW, 0))
+            assert transaction_of(metadata) == transaction
+            entry = Entry(Position(1, 0), one.record_count - 1, None, metadata, memoryview(one.data), len(one.data))
+            assert codec.read_header(to_kafka(entry, 0, entry.payload, LIMIT)).attributes & TRANSACTIONAL
+            assert transaction_of(one._replace(transaction=None).metadata(TimeMark(NOW, 0))) is None
 
 
 @pytest.mark.parametrize("of_client", KafkaCodec)

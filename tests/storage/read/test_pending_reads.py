@@ -11,7 +11,9 @@ class OneBatch:
     def __init__(self, batch: bytes) -> None:
         self.batch = batch
 
-    async def read(self, offset: int, max_bytes: int, timeout_seconds: float) -> list[bytes]:
+    async def read(
+        self, offset: int, max_bytes: int, timeout_seconds: float, *, committed: bool = False
+    ) -> list[bytes]:
         return [self.batch]
 
 

@@ -1,0 +1,110 @@
+"""Up to where a partition's transactions are decided, and which entries readers of committed records get.
+
+Such a reader is stopped before the first entry of an open transaction, whatever is known of the last stable offset:
+that only tells others how far it gets. Entries of aborted transactions are left out. Where nothing follows them in an
+answer, one control batch spans their offsets, so that the reader's position moves on; between batches nothing stands
+for them. The list of aborted transactions stays empty: a client has nothing to filter.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from bridge.storage.read.batches import Batch, ControlBatch
+from bridge.storage.read.log_end import LogEnd
+from bridge.storage.read.search import Search
+from bridge.storage.visibility import Outcome, Outcomes, Transaction
+
+_CLOCKS_MS: Final = 10_000
+"""How far the clocks of a node and of Pulsar may be apart."""
+
+
+class StableOffset:
+    """The last stable offset of one partition."""
+
+    def __init__(
+        self,
+        outcomes: Outcomes,
+        end: LogEnd,
+        start: Callable[[], int],
+        search: Search,
+        topic_id: str,
+        partition: int,
+    ) -> None:
+        """`start`: the log start as last asked for; `topic_id`: in hexadecimal digits."""
+        self._outcomes = outcomes
+        self._end = end
+        self._start = start
+        self._search = search
+        self._topic_id = topic_id
+        self._partition = partition
+        self._open: dict[Transaction, int] = {}  # those met, with the first offset at which
+        self._found: dict[Transaction, int] = {}  # for those named here, where their records may begin
+
+    @property
+    def offset(self) -> int:
+        """As far as it is known without asking: it may be too high while an open transaction has not been met."""
+        named = self._outcomes.open_in(self._topic_id, self._partition)
+        if not named and not self._open:
+            return self._end.offset
+        found = [self._end.offset, *self._open.values()]
+        for one in named:
+            first = self._found.get(one.transaction) if one.first is None else one.first
+            if first is not None and one.transaction not in self._open:
+                found.append(first)
+        return max(min(found), self._start())
+
+    async def ask(self) -> int:
+        """The last stable offset of what is stored up to the end as it is known now; KafkaError if it cannot be told.
+
+        Whose outcome any node has answered before the call holds it no more.
+        """
+        await self._outcomes.confirm()
+        named = self._outcomes.open_in(self._topic_id, self._partition)
+        unknown = [one for one in named if one.first is None and one.transaction not in self._open]
+        known, self._found = self._found, {}
+        for one in unknown:
+            first = known.get(one.transaction)
+            if first is None:
+                batch = await self._search.find_published(one.begun_ms - _CLOCKS_MS)
+                first = self._end.offset if batch is None else batch.certain_from
+            self._found[one.transaction] = first
+        return self.offset
+
+    def met(self, batch: Batch) -> None:
+        """An entry was read: if its transaction is open, it holds the last stable offset."""
+        transaction = batch.transaction
+        if transaction is None or self._outcomes.outcome(transaction) is not Outcome.OPEN:
+            return
+        if transaction not in self._open:
+            self._outcomes.watch(transaction, partial(self._decided, transaction))
+        self._open[transaction] = min(self._open.get(transaction, batch.base), batch.base)
+
+    def visible(self, batches: Sequence[Batch]) -> Sequence[Batch | ControlBatch]:
+        """What readers of committed records get of these consecutive batches; nothing before an open transaction."""
+        for batch in batches:
+            if batch.transaction is not None:
+                return self._visible(batches)
+        return batches
+
+    def _visible(self, batches: Sequence[Batch]) -> Sequence[Batch | ControlBatch]:
+        found: list[Batch | ControlBatch] = []
+        left_out: list[Batch] = []
+        for batch in batches:
+            if batch.transaction is not None:
+                outcome = self._outcomes.outcome(batch.transaction)
+                if outcome is Outcome.OPEN:
+                    self.met(batch)
+                    break
+                if outcome is Outcome.ABORTED:
+                    left_out.append(batch)
+                    continue
+            left_out.clear()
+            found.append(batch)
+        if left_out:
+            found.append(ControlBatch(left_out[0], left_out[-1]))
+        return found
+
+    def _decided(self, transaction: Transaction) -> None:
+        self._open.pop(transaction, None)
+        self._end.wake_waiters()

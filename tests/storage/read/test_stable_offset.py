@@ -1,0 +1,181 @@
+"""Readers of committed records: they get all of committed transactions, in order, and nothing of any other.
+
+The log is a real Pulsar's; what is decided, and when, is the test's.
+"""
+
+import asyncio
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from bridge import codec
+from bridge.codec import CONTROL, TRANSACTIONAL
+from bridge.runtime.futures import FutureWaiter
+from bridge.storage import entries
+from bridge.storage.append.preparation import PreparedEntry
+from bridge.storage.partition import PartitionLog
+from bridge.storage.visibility import OpenTransaction, Outcome, Transaction
+from tests.storage.conftest import Bench, prepared
+from tests.storage.outcomes import KnownOutcomes, transaction
+
+_MIB = 1 << 20
+
+
+def part(whose: Transaction | None, sequence: int, count: int = 2) -> PreparedEntry:
+    """A batch of a transaction's producer, or of nobody's."""
+    if whose is None:
+        return prepared(count)
+    return prepared(count, producer=(whose.identity.producer_id, whose.identity.epoch, sequence), transaction=whose)
+
+
+def offsets(batches: Sequence[bytes]) -> list[int]:
+    """Those of the records that a client hands to its application."""
+    found = []
+    for data in batches:
+        for one in entries.split(memoryview(data)):
+            header = codec.read_header(one)
+            if header.attributes & CONTROL:
+                assert header.attributes & TRANSACTIONAL
+                assert header.record_count == 1
+                (control,) = codec.read_records(one, bytes(one[codec.HEADER_SIZE :]))
+                assert control.key == bytes((0, 0, 0, 1))  # version 0, a commit
+                assert control.offset == header.base_offset + header.last_offset_delta
+            else:
+                found += [record.offset for record in entries.records_of(bytes(one))]
+    return found
+
+
+def position_after(batches: Sequence[bytes]) -> int:
+    """Where a client goes on."""
+    return entries.summary(batches[-1])[1]
+
+
+async def read_on(log: PartitionLog, offset: int, max_bytes: int) -> tuple[list[int], int]:
+    """All that a consumer of committed records gets until it has to wait, and its position then."""
+    found: list[int] = []
+    while True:
+        batches = await log.read(offset, max_bytes, 10, committed=True)
+        at_once = log.read_nowait(offset, max_bytes, committed=True)
+        assert at_once is None or offsets(at_once) == offsets(batches)
+        if not batches:
+            return found, offset
+        found += [one for one in offsets(batches) if one >= offset]
+        assert position_after(batches) > offset
+        offset = position_after(batches)
+
+
+def expected(log: Sequence[tuple[Transaction | None, int]], outcomes: KnownOutcomes) -> tuple[list[int], int]:
+    """The same by the rules alone, of entries in their order with their records' count."""
+    found: list[int] = []
+    at = 0
+    for whose, count in log:
+        outcome = Outcome.COMMITTED if whose is None else outcomes.outcome(whose)
+        if outcome is Outcome.OPEN:
+            break
+        if outcome is Outcome.COMMITTED:
+            found += range(at, at + count)
+        at += count
+    return found, at
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_they_get_what_is_committed_wherever_it_is_read_from(bench: Bench, seed: int) -> None:
+    """From memory, by the tail, by readers of their own; whatever is decided first, and however little is asked for."""
+    chance = random.Random(seed)
+    outcomes, topic = KnownOutcomes(), await bench.topic()
+    everyone = [transaction(number) for number in range(5)]
+    written = [(chance.choice([None, *everyone]), chance.randint(1, 4)) for _ in range(60)]
+    writer = bench.log(topic, outcomes=outcomes)
+    sequences = dict.fromkeys(everyone, 0)
+    for whose, count in written:
+        await bench.append(writer, part(whose, 0 if whose is None else sequences[whose], count))
+        if whose is not None:
+            sequences[whose] += count
+    readers = [writer, bench.log(topic, 1 << 20, outcomes), bench.log(topic, 0, outcomes)]
+    undecided = chance.sample(everyone, len(everyone))
+    while True:
+        wanted, end = expected(written, outcomes)
+        for log in readers:
+            start = chance.choice([0, end // 2])
+            found, position = await read_on(log, start, chance.choice([1, 300, _MIB]))
+            assert found == [one for one in wanted if one >= start]
+            assert position == end
+            assert log.last_stable == await log.latest(committed=True) == end
+            assert await log.latest() == sum(count for _, count in written)
+        if not undecided:
+            break
+        outcomes.decide(undecided.pop(), chance.choice([Outcome.COMMITTED, Outcome.ABORTED]))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+
+async def test_a_reader_that_waits_at_an_open_transaction_is_woken_when_it_is_decided(bench: Bench) -> None:
+    outcomes, one, other = KnownOutcomes(), transaction(1), transaction(2)
+    log = bench.log(await bench.topic(), outcomes=outcomes)
+    await log.latest()
+    await bench.append(log, part(one, 0))
+    await bench.append(log, part(other, 0))
+    assert await log.read(0, _MIB, 10, committed=True) == []
+    for decided, end in ((one, 2), (other, 4)):
+        woken = FutureWaiter()
+        log.end.add_waiter(woken)
+        outcomes.decide(decided, Outcome.COMMITTED)
+        async with asyncio.timeout(5):
+            await woken.future
+        assert offsets(log.read_nowait(0, _MIB, committed=True) or []) == list(range(end))
+        assert log.last_stable == end
+
+
+async def test_a_control_batch_stands_only_where_nothing_visible_follows(bench: Bench) -> None:
+    outcomes, aborted, open_one = KnownOutcomes(), transaction(1), transaction(2)
+    outcomes.decide(aborted, Outcome.ABORTED)
+    log = bench.log(await bench.topic(), outcomes=outcomes)
+    await log.latest()
+    for whose, sequence in ((None, 0), (aborted, 0), (None, 0), (aborted, 2), (aborted, 4), (open_one, 0)):
+        await bench.append(log, part(whose, sequence))
+    batches = await log.read(0, _MIB, 10, committed=True)
+    headers = [codec.read_header(data) for data in batches]
+    assert [(one.base_offset, one.last_offset_delta, one.attributes) for one in headers] == [
+        (0, 1, 0),
+        (4, 1, 0),
+        (6, 3, TRANSACTIONAL | CONTROL),
+    ]
+    assert (headers[-1].producer_id, headers[-1].producer_epoch) == aborted.identity[:2]
+    # who reads what is not committed gets every batch as it is
+    plain = [codec.read_header(data) for data in await log.read(0, _MIB, 10)]
+    assert [one.attributes for one in plain] == [0, TRANSACTIONAL, 0, TRANSACTIONAL, TRANSACTIONAL, TRANSACTIONAL]
+
+
+async def test_an_open_transaction_holds_the_stable_offset_before_it_is_met(bench: Bench) -> None:
+    """Of a transaction that names the partition it may be known where its records begin at the earliest; else its
+    time tells it."""
+    outcomes, topic = KnownOutcomes(), await bench.topic()
+    writer = bench.log(topic, outcomes=outcomes)
+    await bench.append(writer, part(None, 0, 3))
+    await bench.append(writer, part(None, 0, 3))
+    log = bench.log(topic, outcomes=outcomes)
+    assert await log.latest(committed=True) == 6
+    assert outcomes.confirmed == 1
+    outcomes.named = [OpenTransaction(transaction(1), 3, 0)]
+    assert await log.latest(committed=True) == 3
+    outcomes.named = [OpenTransaction(transaction(2), None, 1)]
+    assert await log.latest(committed=True) == 0
+    log.raise_start(2)
+    assert await log.latest(committed=True) == 2  # never below the start of the log
+    outcomes.named = [OpenTransaction(transaction(3), None, 1 << 50)]
+    assert await log.latest(committed=True) == 6
+    outcomes.named = [OpenTransaction(transaction(4), 3, 0), OpenTransaction(transaction(2), None, 1)]
+    outcomes.decide(transaction(2), Outcome.COMMITTED)
+    assert await log.latest(committed=True) == 3
+    outcomes.decide(transaction(4), Outcome.ABORTED)
+    assert await log.latest(committed=True) == 6
+
+
+async def test_without_transactions_nothing_is_asked(bench: Bench) -> None:
+    outcomes = KnownOutcomes()
+    log = bench.log(await bench.topic(), outcomes=outcomes)
+    await bench.append(log, part(None, 0))
+    assert offsets(await log.read(0, _MIB, 10, committed=True)) == [0, 1]
+    assert log.read_nowait(0, _MIB, committed=True) == log.read_nowait(0, _MIB)
+    assert not outcomes.confirmed
