@@ -14,7 +14,7 @@ import pytest
 
 from bridge.kafka.error_codes import ErrorCode
 from bridge.transactions import records
-from bridge.transactions.state import Status
+from bridge.transactions.state import LAST_EPOCH, Status
 from tests.support.effort import examples
 from tests.transactions import directed
 from tests.transactions import model_partitions as partitions
@@ -51,6 +51,22 @@ def test_writing_to_partitions(tried: range, protocol: int) -> None:
 def test_copying_with_offsets(tried: range, protocol: int) -> None:
     for seed in tried:
         assert World(seed, protocol).run() == set(), f"seed {seed}"
+
+
+@pytest.mark.parametrize("protocol", [1, 2])
+def test_histories_have_blocks_and_new_producer_ids(protocol: int) -> None:
+    """What is rare in life must be tried here."""
+    keys = set()
+    for seed in range(20):
+        for world in (partitions.World(seed, protocol), World(seed, protocol)):
+            assert world.run() == set()
+            keys |= {key for entry in world.log.entries for key, _ in entry}
+    parsed = [records.parse_key(key) for key in keys]
+    blocks = [key for key in parsed if isinstance(key, records.BlockKey)]
+    alone = [key.identity for key in parsed if isinstance(key, records.AbortedKey)]
+    assert any(key.epoch is None for key in blocks) == (protocol == 2)
+    assert any(key.epoch is not None for key in blocks) == (protocol == 1)
+    assert {0, LAST_EPOCH} <= {identity.epoch for identity in alone}
 
 
 # ---- each rule is needed ---------------------------------------------------------------------------------------------
