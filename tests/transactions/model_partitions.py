@@ -37,6 +37,8 @@ class Rule(Enum):
     """No answer from memory alone (I4)."""
     CONNECTIONS = auto()
     """Of protocol 1: only the newest connection counts (I5)."""
+    TAKING = auto()
+    """Of protocol 1: a connection from before the slot was taken does not count (I5)."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ class World:
     def take(self, number: int) -> None:
         """A node becomes the holder; the one before does not notice."""
         node = self.nodes[number]
-        node.generation = self.log.take(number)
+        node.generation, node.taken_at = self.log.take(number), self.connections
         node.memory = View(self.log)
         node.memory.load()
         node.view.read()
@@ -209,6 +211,8 @@ class Node:
     def __init__(self, world: World, number: int) -> None:
         self._world = world
         self.generation: int | None = None
+        self.taken_at = 0
+        """The newest connection then."""
         self.memory = View(world.log)
         self.view = View(world.log)
         self._newest_connection = 0
@@ -218,10 +222,8 @@ class Node:
         world = self._world
         if self.generation is None:
             return Answer(ErrorCode.NOT_COORDINATOR)
-        if world.keeps(Rule.CONNECTIONS) and request.api in ("add", "end") and connection < INNER:
-            if connection < self._newest_connection:
-                return None
-            self._newest_connection = connection
+        if request.api != "init" and connection < INNER and not self._admits(connection):
+            return None
         record = self.memory.slot.records[ID]
         change = self._change(record, request)
         if change.record is not None:
@@ -231,6 +233,13 @@ class Node:
             self.generation = None
             return Answer(ErrorCode.NOT_COORDINATOR)
         return Answer(change.error, (change.producer_id, change.epoch))
+
+    def _admits(self, connection: int) -> bool:
+        world, newest = self._world, self._newest_connection
+        if world.keeps(Rule.CONNECTIONS) and connection < newest:
+            return False
+        self._newest_connection = connection
+        return not (world.protocol == 1 and world.keeps(Rule.TAKING) and connection <= self.taken_at)
 
     def _change(self, record: TransactionRecord, request: Request) -> Change:
         world = self._world

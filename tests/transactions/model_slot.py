@@ -6,6 +6,7 @@ Records go through their stored form. A block is made of two aborted ones, so th
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from bridge.storage.visibility import Identity, Outcome
@@ -104,8 +105,8 @@ def begin(log: Log[Records], transactional_id: str, producer_id: int, epoch: int
     change = init_producer_id(None, -1, -1, TIMEOUT_MS, producer_id, 0)
     assert isinstance(change, Change)
     assert change.record is not None
-    stored = records.encode(change.record).replace(b'"e":0', b'"e":%d' % epoch)
-    log.entries.append([(records.id_key(transactional_id), stored)])
+    stored = replace(change.record, epoch=epoch)
+    log.entries.append([(records.id_key(transactional_id), records.encode(stored))])
 
 
 def entry_of(

@@ -205,6 +205,7 @@ def test_a_later_version_of_a_block_takes_none_away() -> None:
 def test_what_cannot_be_read_is_not_merged() -> None:
     holder = AbortedRecords(1)
     holder.apply(AbortedKey(Identity(5, 7, 1)), LATER)
+    assert list(holder) == []
     new = Identity(5, 7, 2)
     assert holder.to_store(new, value_of(new)) == [("a/5/7/2", value_of(new))]
     holder.apply(AbortedKey(Identity(5, 7, 1)), value_of(Identity(5, 7, 1)))
