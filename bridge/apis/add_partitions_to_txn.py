@@ -15,7 +15,7 @@ from bridge.requests.api import Api, Broker, Rest, Right, Rights, ServedBy
 from bridge.requests.authorization import Checks
 from bridge.requests.rights import CLUSTER, TOPIC, TRANSACTIONAL_ID
 from bridge.requests.session import Session
-from bridge.requests.transactional import connection_of, done, transactions_of
+from bridge.requests.transactional import connection_of, done, known_topic, transactions_of
 from bridge.runtime.futures import gathered, gathered_for, in_turns
 from bridge.security.acls import Operation, Resource
 from bridge.storage.topics.topic import Topic
@@ -145,7 +145,7 @@ async def _add_or_verify(one: RequestTransaction, found: Mapping[str, Topic], br
 
 async def _found(topics: Iterable[RequestTopic], broker: Broker) -> tuple[dict[str, Topic], dict[tuple[str, int], int]]:
     """The topics that are there; the errors of partitions that are not."""
-    found = await gathered_for((topic.name for topic in topics), lambda name: _topic(name, broker))
+    found = await gathered_for((topic.name for topic in topics), lambda name: known_topic(name, broker))
     errors = {
         (topic.name, index): int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         async for topic in in_turns(topics)
@@ -153,15 +153,6 @@ async def _found(topics: Iterable[RequestTopic], broker: Broker) -> tuple[dict[s
         if (there := found[topic.name]) is None or not 0 <= index < there.partitions
     }
     return {name: topic for name, topic in found.items() if topic is not None}, errors
-
-
-async def _topic(name: str, broker: Broker) -> Topic | None:
-    try:
-        return await broker.topics.get(name)
-    except KafkaError as error:
-        if error.code != ErrorCode.INVALID_TOPIC_EXCEPTION:
-            raise
-        return None
 
 
 async def _partitions(topics: Iterable[RequestTopic], found: Mapping[str, Topic]) -> list[Partition]:

@@ -19,8 +19,8 @@ from bridge.requests.authorization import Checks
 from bridge.requests.responses import DeferredResponse
 from bridge.requests.rights import GROUP, TOPIC, TRANSACTIONAL_ID, joined, refused
 from bridge.requests.session import Session
-from bridge.requests.transactional import as_known, connection_of, transactions_of
-from bridge.runtime.futures import in_turns
+from bridge.requests.transactional import as_known, connection_of, known_topic, transactions_of
+from bridge.runtime.futures import gathered_for, in_turns
 from bridge.security.acls import Operation, Resource
 from bridge.transactions.transactions import Connection
 
@@ -87,7 +87,7 @@ class Response:
     topics: list[ResponseTopic]
 
 
-async def handle(request: Request, broker: Broker, session: Session) -> DeferredResponse[Response]:
+async def handle(request: Request, broker: Broker, session: Session) -> Response | DeferredResponse[Response]:
     """Have the offsets stored; they count from when the transaction is committed on."""
     version = session.api_version
     try:
@@ -95,7 +95,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Deferred
     except Unanswered:
         raise
     except KafkaError as error:
-        raise KafkaError(_known(error.code, version), error.message) from None
+        return _answer(request, await _unknown(request, broker), version, error.code)
     return DeferredResponse(stored, lambda errors: _answer(request, errors, version))
 
 
@@ -137,7 +137,20 @@ async def _wanted(request: Request) -> dict[TopicPartition, StoredOffset]:
     }
 
 
-def _answer(request: Request, errors: Mapping[TopicPartition, ErrorCode], version: int) -> Response:
+async def _unknown(request: Request, broker: Broker) -> dict[TopicPartition, ErrorCode]:
+    """The errors of partitions that are not there: they are told whatever is wrong with the transaction."""
+    found = await gathered_for((topic.name for topic in request.topics), lambda name: known_topic(name, broker))
+    return {
+        (topic.name, one.partition_index): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        async for topic in in_turns(request.topics)
+        for one in topic.partitions
+        if (there := found[topic.name]) is None or not 0 <= one.partition_index < there.partitions
+    }
+
+
+def _answer(
+    request: Request, errors: Mapping[TopicPartition, int], version: int, otherwise: int = ErrorCode.NONE
+) -> Response:
     return Response(
         topics=[
             ResponseTopic(
@@ -145,7 +158,7 @@ def _answer(request: Request, errors: Mapping[TopicPartition, ErrorCode], versio
                 partitions=[
                     ResponsePartition(
                         partition_index=one.partition_index,
-                        error_code=_known(errors[topic.name, one.partition_index], version),
+                        error_code=_known(errors.get((topic.name, one.partition_index), otherwise), version),
                     )
                     for one in topic.partitions
                 ],

@@ -23,13 +23,7 @@ from bridge.groups.store.records import (
 )
 from bridge.groups.store.stored_groups import OnPending
 from bridge.groups.store.under_way import WritesUnderWay
-from bridge.groups.store.visible import (
-    confirm_decided,
-    decided_keys,
-    open_offsets,
-    stored_for,
-    visible_offsets,
-)
+from bridge.groups.store.visible import confirm_decided, decided_keys, open_offsets, stored_for, visible_offsets
 from bridge.kafka.error_codes import ErrorCode
 from bridge.runtime.futures import gathered, gathered_for, in_turns
 from bridge.storage.topics.topic import NO_ID, Topic
@@ -196,10 +190,10 @@ class Offsets:
         wanted: Mapping[TopicPartition, StoredOffset],
         still_valid: Callable[[], ErrorCode],
     ) -> "asyncio.Future[dict[TopicPartition, ErrorCode]]":
-        """As `commit`: the offsets count from when the transaction is committed on, if it is.
+        """As `commit`, of offsets that count once the transaction is committed; it names the group already.
 
-        `still_valid`: what forbids the transaction to commit offsets of this group, asked in the step in which they get
-        their place in the order.
+        `still_valid`: what forbids that it commits them now, asked in the step in which they get their place in the
+        order. The group's members are looked at in the same step.
         """
         if not group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
@@ -223,7 +217,7 @@ class Offsets:
     ) -> "dict[TopicPartition, StoredOffset | None]":
         """The committed offsets of a group, none if there is no such group.
 
-        With `require_stable` it is None for those that a transaction may still change, which is open. Those of topics
+        With `require_stable` it is None for those that an open transaction may still change. Those of topics
         that were deleted are left out, also where no deletion was noticed: as on Kafka they are gone.
         """
         group = await self._store.load(group_id)

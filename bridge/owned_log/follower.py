@@ -157,7 +157,7 @@ class Follower(Generic[CopyT]):
                     self._reason = str(error)
                     self._log.warning("! slot not followed", extra={"reason": self._reason})
             except Exception as bug:  # noqa: BLE001 - a bug met in one entry must not end the follower
-                self._log.error("! follower failed", exc_info=bug)
+                self._log.error("! slot failed", exc_info=bug)
             finally:
                 self._stop()
             if loop.time() - began > _STABLE_AFTER:

@@ -7,6 +7,7 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.requests.api import Broker
 from bridge.requests.session import Session
+from bridge.storage.topics.topic import Topic
 from bridge.transactions.transactions import Change, Connection, Status, TransactionRecord, Transactions
 
 FENCED_FROM: Final = 2
@@ -34,6 +35,16 @@ def transactions_of(broker: Broker, transactional_id: str) -> Transactions:
 def connection_of(session: Session) -> Connection:
     """The connection on which a client of protocol 1 speaks."""
     return Connection(session.id, session.connected_at)
+
+
+async def known_topic(name: str, broker: Broker) -> Topic | None:
+    """The topic of this name; None also where it is none that a topic can have."""
+    try:
+        return await broker.topics.get(name)
+    except KafkaError as error:
+        if error.code != ErrorCode.INVALID_TOPIC_EXCEPTION:
+            raise
+        return None
 
 
 async def done(work: Awaitable[Change], version: int, fenced_from: int = FENCED_FROM) -> Change:

@@ -15,6 +15,7 @@ The order, which no outcome may contradict:
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -107,7 +108,7 @@ class Coordinator:
         self._new_producer_id = new_producer_id
         self._namespace = namespace
         self._wall = wall
-        self._newest = NewestConnections()
+        self._newest: defaultdict[int, NewestConnections] = defaultdict(NewestConnections)
         self._lines: dict[str, _Line] = {}
         self._open_since: dict[str, tuple[Identity, float]] = {}
         """Since when this process knows each open transaction of its slots: a clock elsewhere, or one that is set, may
@@ -143,7 +144,7 @@ class Coordinator:
                 return Change(ErrorCode.POLICY_VIOLATION)
             return state.init_producer_id(record, producer_id, epoch, timeout_ms, new_producer_id, self._now())
 
-        return await self._serve(transactional_id, ask, connection, alone=True)
+        return await self._serve(transactional_id, ask, connection, alone=True, begins=True)
 
     async def add_partitions(
         self,
@@ -220,19 +221,25 @@ class Coordinator:
 
     # ---- the order of one id -----------------------------------------------------------------------------------------
 
-    async def _serve(self, transactional_id: str, ask: _Ask, connection: Connection | None, *, alone: bool) -> Change:
+    async def _serve(
+        self, transactional_id: str, ask: _Ask, connection: Connection | None, *, alone: bool, begins: bool = False
+    ) -> Change:
+        """`begins`: what it writes begins an epoch, in which its connection may speak."""
         async with self._turn(transactional_id, alone=alone) as line:
             new_producer_id = None
             while (change := ask(self._record(line), new_producer_id)) is NEEDS_PRODUCER_ID:
                 new_producer_id = await self._new_producer_id()
             before = self._record(line)
             # what is refused anyway does no harm, on whichever connection it comes
-            if connection is not None and change.error is ErrorCode.NONE:
-                self._admit(line, connection, is_new=before is None)
+            begins = begins and change.record is not None
+            if connection is not None and change.error is ErrorCode.NONE and not begins:
+                self._admit(line, connection)
             if change.record is None:
                 await self._confirm(line)
                 return change
             await self._store(line, self._entry(line, before, change), change.record)
+            if connection is not None and begins:
+                self._newest[line.slot].begin(transactional_id, connection)
         if change.aborted is not None:
             self._metrics.aborts.inc()
         return change
@@ -265,9 +272,9 @@ class Coordinator:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
         return line.tip if line.unsettled else self._table.record(line.slot, line.transactional_id)
 
-    def _admit(self, line: _Line, connection: Connection, *, is_new: bool) -> None:
+    def _admit(self, line: _Line, connection: Connection) -> None:
         taken_at = self._table.taken_at(line.slot)
-        if not self._newest.admit(line.transactional_id, connection, taken_at, loop_time(), is_new=is_new):
+        if not self._newest[line.slot].admit(line.transactional_id, connection, taken_at):
             text = "a newer connection speaks for this transactional id, or may do so at another node"
             raise Unanswered(ErrorCode.NOT_COORDINATOR, text)
 
@@ -317,8 +324,8 @@ class Coordinator:
         for line in [one for one in self._lines.values() if one.slot == slot]:
             line.is_lost = True
             del self._lines[line.transactional_id]
+        self._newest.pop(slot, None)
         for transactional_id in self._table.records(slot):
-            self._newest.forget(transactional_id)
             self._open_since.pop(transactional_id, None)
 
     # ---- what nobody asks for ----------------------------------------------------------------------------------------
@@ -394,7 +401,7 @@ class Coordinator:
                 if record is None or not self._is_idle(record):
                     return
                 await self._store(line, [Record(records.id_key(transactional_id), None)], None)
-                self._newest.forget(transactional_id)
+                self._newest[line.slot].forget(transactional_id)
                 self._metrics.expired_ids.inc()
 
     def _show(self) -> None:

@@ -4,14 +4,13 @@ All transactions of an epoch look alike to protocol 1. A request that a client h
 connection, would meet the next one: an EndTxn would end it too early. What a client sends on one connection comes in
 its order, and a client goes to another connection only for good. So a connection does not count any more once a newer
 one has spoken for the id, nor one that was opened before this node took the id's slot: the client may have spoken to
-another node since. It is closed; a client that is there sends again on a new one. One that has spoken since the slot
-was taken goes on, whenever it was opened.
+another node since. It is closed; a client that is there sends again on a new one.
+
+Whoever begins an epoch may speak in it on whichever connection: nothing of that epoch was sent before.
 """
 
-from typing import Final, NamedTuple
-
-_MOST: Final = 100_000
-"""As many ids as a namespace has, unless its settings say more."""
+from collections.abc import Callable
+from typing import NamedTuple
 
 
 class Connection(NamedTuple):
@@ -24,28 +23,30 @@ class Connection(NamedTuple):
 
 
 class NewestConnections:
-    """The newest connection that has spoken for each transactional id, at one coordinator."""
+    """The newest connection that has spoken for each transactional id since a slot was taken."""
 
     def __init__(self) -> None:
-        self._newest: dict[str, tuple[int, float]] = {}  # its number, and when it spoke first
+        self._newest: dict[str, int] = {}
 
-    def admit(
-        self, transactional_id: str, connection: Connection, taken_at: float, now: float, *, is_new: bool = False
-    ) -> bool:
-        """Whether the connection may speak; then older ones may not any more.
-
-        `taken_at`: when the slot was taken; `now`: by the same clock; `is_new`: nobody has spoken for the id before.
-        """
-        number, spoke_at = self._newest.get(transactional_id, (-1, taken_at))
-        if connection.number == number and spoke_at > taken_at:
-            return True
-        if connection.number < number or (connection.opened_at <= taken_at and not is_new):
+    def admit(self, transactional_id: str, connection: Connection, taken_at: float) -> bool:
+        """Whether the connection may speak; then older ones may not any more. `taken_at`: when the slot was taken."""
+        newest = self._newest.get(transactional_id)
+        if connection.opened_at <= taken_at if newest is None else connection.number < newest:
             return False
-        self._newest[transactional_id] = connection.number, now
-        if len(self._newest) > _MOST:
-            self._newest.pop(next(iter(self._newest)))
+        self._newest[transactional_id] = connection.number
         return True
 
+    def begin(self, transactional_id: str, connection: Connection) -> None:
+        """An epoch has begun by a request of this connection."""
+        self._newest[transactional_id] = connection.number
+
+    def __len__(self) -> int:
+        return len(self._newest)
+
+    def keep(self, is_known: Callable[[str], bool]) -> None:
+        """Forget all ids but those."""
+        self._newest = {one: number for one, number in self._newest.items() if is_known(one)}
+
     def forget(self, transactional_id: str) -> None:
-        """The id is gone, or its slot is: who takes the slot again admits nothing of before."""
+        """The id is gone."""
         self._newest.pop(transactional_id, None)

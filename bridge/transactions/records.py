@@ -246,7 +246,7 @@ def _of_names(named: Named) -> dict[str, Any]:
 def _parsed(data: bytes) -> dict[str, Any]:
     """The JSON object, if it is of this version."""
     try:
-        value = json.loads(data)
+        value = json.loads(data.decode())
     except RecursionError:
         value = None
     if not isinstance(value, dict) or value["v"] != _VERSION:

@@ -53,6 +53,7 @@ class Transactions:
             self._producer_id,
             settings.pulsar.full_namespace,
         )
+        self._most_committing = 2 * settings.transactions.max_ids
         self._committing = NewestConnections()
         """Those that have committed offsets: a client has another connection to its group's coordinator."""
         self._groups_taken_at = -inf
@@ -78,6 +79,7 @@ class Transactions:
     def groups_taken(self) -> None:
         """This node has taken a slot of groups: what a client of before still has on its way does not count there."""
         self._groups_taken_at = loop_time()
+        self._committing = NewestConnections()
 
     # ---- where an id is coordinated ----------------------------------------------------------------------------------
 
@@ -213,10 +215,10 @@ class Transactions:
             return ErrorCode.PRODUCER_FENCED
         if record.status is not Status.OPEN or group not in record.groups:
             return ErrorCode.INVALID_TXN_STATE
-        if connection is not None and not self._committing.admit(
-            transactional_id, connection, self._groups_taken_at, loop_time()
-        ):
+        if connection is not None and not self._committing.admit(transactional_id, connection, self._groups_taken_at):
             raise Unanswered(ErrorCode.NOT_COORDINATOR, "a newer connection commits offsets for this transactional id")
+        if len(self._committing) > self._most_committing:
+            self._committing.keep(lambda one: self.outcomes.record(self.slot_of(one), one) is not None)
         return ErrorCode.NONE
 
     async def _current(self, transactional_id: str, producer_id: int) -> tuple[Transaction, TransactionRecord]:

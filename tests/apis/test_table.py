@@ -85,14 +85,15 @@ SERVED_BY = {
     ServedBy.COORDINATOR: {
         "OffsetCommit", "OffsetFetch", "OffsetDelete", "JoinGroup", "Heartbeat", "LeaveGroup", "SyncGroup",
         "DescribeGroups", "DeleteGroups", "ConsumerGroupHeartbeat", "ConsumerGroupDescribe",
+        "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit", "DescribeTransactions",
     },
     # of configs those of brokers
     ServedBy.ITSELF: {
         "ListGroups", "DescribeLogDirs", "AlterReplicaLogDirs", "DescribeConfigs", "AlterConfigs",
-        "IncrementalAlterConfigs",
+        "IncrementalAlterConfigs", "ListTransactions",
     },
 }  # fmt: skip
-"""Kafka's, but for what its controller answers and its coordinators of transactions, of which there are none."""
+"""Kafka's, but for what its controller answers."""
 
 
 def test_who_serves_what() -> None:

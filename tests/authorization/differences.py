@@ -56,16 +56,6 @@ DIFFERENCES = [
                "broker:INVALID_CONFIG"),
     Difference("IncrementalAlterConfigs v.*: of client metrics", "there are no client metrics", "mine-metrics",
                "mine-metrics:INVALID_REQUEST"),
-    Difference("InitProducerId v.*: (transactional|another)", _NO_TRANSACTIONS, "NONE", _ID_FAILED),
-    Difference("AddPartitionsToTxn v[0-3]", _NO_TRANSACTIONS, _EACH, rf"\1:{_ID_FAILED}"),
-    Difference("AddPartitionsToTxn v[45]", _NO_TRANSACTIONS, r"(mine-txn/\w+-\w+/0):.*", rf"\1:{_ID_FAILED}"),
-    Difference("AddPartitionsToTxn v[45]", _NO_TRANSACTIONS, "CLUSTER_AUTHORIZATION_FAILED",
-               " ".join(f"mine-txn/{name}/0:{_ID_FAILED}" for name in ("mine-none", "mine-topic", "other-none",
-                                                                       "other-topic"))),
-    Difference("(AddOffsetsToTxn|EndTxn) v", _NO_TRANSACTIONS, ".*", _ID_FAILED),
-    Difference("TxnOffsetCommit v", _NO_TRANSACTIONS, _EACH, rf"\1:{_ID_FAILED}"),
-    Difference("DescribeTransactions v", "there are no transactions", r"(\w+-txn)", r"\1:TRANSACTIONAL_ID_NOT_FOUND"),
-    Difference("ListTransactions v", "there are no transactions", r"\w+-txn", ""),
     Difference("DescribeQuorum v", "there is no quorum", "NONE", "UNSUPPORTED_VERSION"),
 ]  # fmt: skip
 

@@ -61,7 +61,7 @@ def test_what_kubernetes_injects_for_a_service_is_no_setting() -> None:
         ("[kafak]\nnode_id = 1", "unknown section [kafak]; did you mean kafka?"),
         (
             "[zzz]\n",
-            "unknown section [zzz]; known are kafka, cluster, pulsar, retention, storage, groups, http, log, sec",
+            "unknown section [zzz]; known are kafka, cluster, pulsar, retention, storage, groups, transactions, http",
         ),
         ("node_id = 1", "node_id stands outside a section"),
         ("[kafka", "not TOML"),

@@ -8,7 +8,9 @@ from bridge.groups.store.records import StoredOffset
 from bridge.pulsar.types import Position
 from bridge.runtime.futures import loop_time
 from bridge.storage.topics.closed_logs import AskedEnd, Published
+from bridge.storage.visibility import Outcome
 from bridge.telemetry.metrics import Lag, Lags
+from tests.groups.fake_outcomes import transaction
 from tests.groups.offsets_bench import Bench
 
 
@@ -33,6 +35,16 @@ async def test_lag_is_shown_as_far_as_it_is_known(bench: Bench) -> None:
         await commit(bench, offset)
         await bench.lag.refresh()
         assert Lag("g", "t", 0, offset, records, seconds, 10) in bench.metrics.lags
+
+
+async def test_what_a_transaction_commits_is_shown_from_its_commit_on(bench: Bench) -> None:
+    await commit(bench, 4)
+    await bench.commit_in(transaction(1), "g", ("t", 0), ("t", 1))
+    await bench.lag.refresh()
+    assert bench.metrics.lags == [Lag("g", "t", 0, 4, 6, 4.0, 10)]
+    bench.store.outcomes.decide(transaction(1), Outcome.COMMITTED)
+    await bench.lag.refresh()
+    assert sorted(bench.metrics.lags) == [Lag("g", "t", 0, 9, 1, None, 10), Lag("g", "t", 1, 9, None, None)]
 
 
 async def test_what_memory_does_not_know_is_asked_once_for_all_groups(bench: Bench) -> None:

@@ -278,8 +278,9 @@ async def a_follower_goes_on_over_changes_of_the_owner(site: LogSite) -> None:
 @script
 async def a_follower_leaves_out_what_a_former_holder_writes(site: LogSite) -> None:
     """As a reader of the log does that comes later."""
-    topic = partition(site.name())
-    await site.admin.create_non_partitioned(topic)
+    name = site.name()
+    topic = partition(name)
+    await site.admin.create_partitioned(name, 1)
     client = await site.client()
     former, latter = client.producer(topic), client.producer(topic)
     await former.send(*pack([marker("former")]), 1)

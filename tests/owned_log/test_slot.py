@@ -2,11 +2,13 @@
 
 import asyncio
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
 from bridge.owned_log import OwnedLogError, Record, SlotLoading, SlotUnavailable, WriteTimedOut
+from bridge.pulsar.admin import InternalStats
 from tests.owned_log.contract import outcomes, partition
 from tests.owned_log.model import play_on_model
 from tests.owned_log.nodes import LogSite, owner, start
@@ -146,5 +148,34 @@ def test_a_request_waits_a_while_for_its_slot() -> None:
         world.broker.thaw()
         await asyncio.sleep(60)
         await until(node.owns)
+
+    play_on_model(play)
+
+
+def test_a_slot_that_is_compacted_while_it_is_read_is_read_again() -> None:
+    """A deletion may be gone that was not read yet, of a record that was: here one that is read for the first time."""
+
+    async def play(site: LogSite, world: World) -> None:
+        topic = site.name()
+        one = await owner(site, topic)
+        await one.put("k", b"v")
+        await one.log.close()
+        other = await start(site, topic, assigned=False)
+        told, asked = iter([3, 4, 4]), site.admin.internal_stats
+
+        async def internal_stats(topic: str) -> InternalStats:
+            return replace(await asked(topic), compacted_ledger=next(told, 4))
+
+        other.log._dependencies.admin.internal_stats = internal_stats  # type: ignore[method-assign]
+        apply = other.state.apply
+
+        def applied(slot: int, key: str, value: bytes | None, *, replaying: bool) -> None:
+            name = "deleted" if not other.state.replayed else key
+            apply(slot, name, value, replaying=replaying)
+
+        other.state.apply = applied  # type: ignore[method-assign]
+        other.log.assign([0])
+        await until(other.owns, 100)
+        assert other.state.values[0] == {"k": b"v"}
 
     play_on_model(play)

@@ -471,7 +471,7 @@ async def test_a_delayed_request_of_an_older_connection_is_not_served(site: Site
     await site.add(P0, connection=old)
     await site.end(connection=new)
     await site.add(P0, connection=new)
-    for delayed in (site.end(connection=old), site.add(P1, connection=old), site.init(connection=old)):
+    for delayed in (site.end(connection=old), site.add(P1, connection=old)):
         with pytest.raises(Unanswered):
             await delayed
     assert site.outcome(0, 2) is Outcome.OPEN
@@ -493,11 +493,27 @@ async def test_a_connection_is_judged_when_its_request_is_served(site: Site) -> 
 
 
 async def test_a_connection_from_before_the_slot_was_taken_is_not_served(site: Site) -> None:
+    await site.init()
     before = Connection(5, site.table.taken_at(site.slot))
-    await site.init(connection=before)  # nobody has spoken for a new id
     with pytest.raises(Unanswered):
         await site.add(P0, connection=before)
     assert (await site.add(P0, connection=Connection(6, loop_time() + 1))).error is ErrorCode.NONE
+
+
+async def test_whoever_begins_an_epoch_is_served_on_any_connection(site: Site) -> None:
+    before, newer = Connection(5, site.table.taken_at(site.slot)), Connection(9, loop_time() + 1)
+    await site.init(connection=newer)
+    assert (await site.init(connection=before))[3:] == (1000, 1)
+    assert (await site.add(P0, epoch=1, connection=before)).error is ErrorCode.NONE
+    assert (await site.end(epoch=0, connection=newer)).error is ErrorCode.PRODUCER_FENCED
+    assert (await site.end(epoch=1, connection=before)).error is ErrorCode.NONE
+    await site.add(P0, epoch=1, connection=newer)
+    with pytest.raises(Unanswered):
+        await site.end(epoch=1, connection=before)
+    site.log.lose(site.slot)
+    site.log.take(site.slot, [one for write in site.log.written for one in write.records])
+    with pytest.raises(Unanswered):
+        await site.end(epoch=1, connection=before)
 
 
 async def test_a_zombie_is_fenced_on_any_connection_and_disturbs_nobody(site: Site) -> None:

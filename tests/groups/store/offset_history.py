@@ -189,7 +189,7 @@ class History:
         return key[0] == "pending" and all(one.identity != key[4] for one in self.known)
 
     def _loaded(self) -> StoredGroups:
-        node = StoredGroups(*[lambda *_: None] * 4, GroupMetrics())
+        node = StoredGroups(_nothing, _nothing, _nothing, _nothing, GroupMetrics())
         for key, value in self.log:
             node.apply(0, encode_key(key), value, replaying=True)
         return node
@@ -208,3 +208,7 @@ class History:
             self.settled |= write.settles
         if write.forgets is not None:
             self.committed = [each for each in self.committed if each[0] not in write.forgets]
+
+
+def _nothing(*_: object) -> None:
+    """Who is told of what is stored."""

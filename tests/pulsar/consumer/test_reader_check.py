@@ -8,6 +8,7 @@ import pytest
 from bridge.pulsar import LATEST, PulsarClient
 from bridge.pulsar.consumer import reader as module
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.pulsar.types import ClientClosed, Position
 from bridge.telemetry.metrics import PulsarMetrics
 from tests.pulsar.consumer.log_broker import LEDGER, TOPIC, Log, body
 from tests.pulsar.fake_broker import Peer, Type
@@ -87,6 +88,28 @@ async def test_a_reader_that_is_closed_meanwhile_leaves_nothing_open(broker: Log
     assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("check ")]
     await broker.until(lambda: len(closed(broker)) == 2)
     assert sorted(closed(broker)) == sorted(sessions(broker))
+
+
+async def test_only_a_session_that_has_been_checked_tells_the_checked_end(broker: Log, client: PulsarClient) -> None:
+    """The one that is forgotten tells the end of before, for ever."""
+    reader = await client.reader(TOPIC, LATEST)
+    asking = asyncio.ensure_future(reader.checked_last_position())
+    broker.peers[-1].forget_consumer(broker.consumer)
+    broker.entries.append(body(b"new"))
+    assert await asking == Position(LEDGER, 3)
+    assert len(broker.all(Type.GET_LAST_MESSAGE_ID)) == 2  # the other is that of LATEST
+    assert len(sessions(broker)) == 4  # it, its check, the one that goes on, and its check
+    await reader.checked_last_position()
+    assert len(sessions(broker)) == 4
+
+
+async def test_who_waits_for_a_checked_end_is_told_that_the_reader_is_closed(broker: Log, client: PulsarClient) -> None:
+    reader = await client.reader(TOPIC, LATEST)
+    asking = asyncio.ensure_future(reader.checked_last_position())
+    await asyncio.sleep(0)
+    await reader.close()
+    with pytest.raises(ClientClosed):
+        await asking
 
 
 async def test_one_that_is_closed_first_is_not_checked(broker: Log, client: PulsarClient) -> None:
