@@ -254,11 +254,12 @@ class Follower(Generic[CopyT]):
             try:
                 end = await tail.slot.checked_last_position()
                 if end == EARLIEST and await self._was_emptied(tail):
-                    self._log.info("= slot was compacted and trimmed")
+                    self._log.info("= slot was compacted and trimmed")  # no entry would tell of the gap
                     self._stop()
             except PulsarError:
                 if tail is self._tail:
                     raise
+                continue  # it was closed, and the slot is read anew
             while tail is self._tail:
                 if self._known >= end:
                     return

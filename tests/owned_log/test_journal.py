@@ -153,7 +153,7 @@ async def test_a_write_of_several_entries_is_settled_with_its_last_one() -> None
     await bench.sends.fail(0, REFUSED, maybe_stored=False)
     assert isinstance(stored.done.exception(), SlotUnavailable)
     assert not stored.settled.done()
-    await bench.sends.succeed(1)
+    await bench.sends.succeed(1, MARKER.after)
     assert stored.settled.done()
     assert len(bench.applied) == 1
 

@@ -69,6 +69,28 @@ def test_what_is_settled_is_known() -> None:
     play_on_model(play)
 
 
+def test_a_slot_in_doubt_is_given_up_and_read_anew() -> None:
+    """Nothing else tells whether an entry is stored that was refused when it was sent again."""
+
+    async def play(site: LogSite, world: World) -> None:
+        node = await owner(site, site.name())
+        await node.put("k", b"1")
+        holding = node.log.slots[0]._holding
+        assert holding is not None
+        assert holding.journal is not None
+        world.broker.freeze()
+        stored = node.log.store(0, [Record("k", b"2")])
+        holding.journal.doubt.set_result(SlotUnavailable("refused"))
+        world.loop.after(3.0, world.broker.thaw)
+        await stored.settled
+        acknowledged = stored.done.exception() is None
+        await until(lambda: node.state.losses == [0], 100)
+        await until(node.owns, 100)
+        assert node.get("k") == b"2" or not acknowledged
+
+    play_on_model(play)
+
+
 def test_a_lost_connection_is_no_lost_slot() -> None:
     async def play(site: LogSite, world: World) -> None:
         topic = site.name()
