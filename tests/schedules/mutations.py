@@ -75,8 +75,8 @@ RULES_OF_NODES = (
     ),
     Mutation(
         "the end is told from memory", "storage/partition.py",
-        "            await self._tails.refresh_end()\n            return self.end.offset\n",
-        "            await self._tails.open()\n            return self.end.offset\n",
+        "            await self._tails.refresh_end()\n            return await self._stable.ask()",
+        "            await self._tails.open()\n            return await self._stable.ask()",
         "test_two_nodes", "test_the_end_is_never_behind_what_another_node_acknowledged",
     ),
     Mutation(
