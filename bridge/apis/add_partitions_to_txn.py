@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, since, until
-from bridge.requests.api import Api, Broker, Rest, Right, Rights, ServedBy
+from bridge.requests.api import Api, Broker, RequestLimit, Rest, Right, Rights, ServedBy
 from bridge.requests.authorization import Checks
 from bridge.requests.rights import CLUSTER, TOPIC, TRANSACTIONAL_ID
 from bridge.requests.session import Session
@@ -113,13 +113,14 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
 
 
 async def _of_node(one: RequestTransaction, broker: Broker, session: Session) -> ResponseTransaction:
-    found, errors = await _found(one.topics, broker)
-    otherwise: int = _otherwise(errors)
-    if not errors:
-        try:
+    errors: _Errors = {}
+    try:
+        found, errors = await _found(one.topics, broker)
+        otherwise: int = _otherwise(errors)
+        if not errors:
             await _add_or_verify(one, found, broker, session.api_version)
-        except KafkaError as error:
-            otherwise = error.code
+    except KafkaError as error:
+        otherwise = error.code
     return ResponseTransaction(
         transactional_id=one.transactional_id, topic_results=_results(one.topics, errors, otherwise)
     )
@@ -144,7 +145,9 @@ async def _add_or_verify(one: RequestTransaction, found: Mapping[str, Topic], br
 
 
 async def _found(topics: Iterable[RequestTopic], broker: Broker) -> tuple[dict[str, Topic], dict[tuple[str, int], int]]:
-    """The topics that are there; the errors of partitions that are not."""
+    """The topics that are there; the errors of partitions that are not. INVALID_REQUEST for more than one may have."""
+    if sum(len(topic.partitions) for topic in topics) > broker.settings.transactions.max_partitions:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "more partitions than a transaction may have")
     found = await gathered_for((topic.name for topic in topics), lambda name: known_topic(name, broker))
     errors = {
         (topic.name, index): int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -241,4 +244,5 @@ API = Api(
     ),
     error_response=error_response,
     served_by=ServedBy.COORDINATOR,
+    limits=(RequestLimit("partitions of a transaction", "transactions.max_partitions", ErrorCode.INVALID_REQUEST),),
 )

@@ -3,13 +3,16 @@
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, with_defaults
-from bridge.requests.api import Api, Broker, ServedBy
+from bridge.requests.api import Api, Broker, RequestLimit, ServedBy
 from bridge.requests.authorization import checks_of
 from bridge.requests.rights import TOPIC, TRANSACTIONAL_ID, each
 from bridge.requests.session import Session
 from bridge.requests.transactional import ONGOING, shown_state
 from bridge.runtime.futures import gathered_for, in_turns
 from bridge.security.acls import Operation
+
+MAX_PARTITIONS = 200_000
+"""Of all transactions in an answer."""
 
 
 @message
@@ -52,7 +55,13 @@ class Response:
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Describe each; topics that the client may not know of are left out."""
     found = await gathered_for(request.transactional_ids, lambda one: _described(one, broker, session))
-    return Response(transaction_states=[found[one] for one in request.transactional_ids])
+    states, partitions = [], 0
+    async for transactional_id in in_turns(request.transactional_ids):  # also twice, as Kafka does
+        state = found[transactional_id]
+        partitions += sum(len(topic.partitions) for topic in state.topics)
+        is_too_much = partitions > MAX_PARTITIONS
+        states.append(_refused(transactional_id, ErrorCode.INVALID_REQUEST) if is_too_much else state)
+    return Response(transaction_states=states)
 
 
 async def _described(transactional_id: str, broker: Broker, session: Session) -> State:
@@ -99,5 +108,6 @@ API = Api(
     response=Response,
     rights=each(Operation.DESCRIBE, kind=TRANSACTIONAL_ID, asked="transactional_ids", name=""),
     served_by=ServedBy.COORDINATOR,
+    limits=(RequestLimit("partitions of an answer", MAX_PARTITIONS, ErrorCode.INVALID_REQUEST),),
     read_only=True,
 )

@@ -8,6 +8,7 @@ asks, until it is there.
 import asyncio
 import secrets
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from typing import Final
 
 from bridge.config import Settings
@@ -16,6 +17,7 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.owned_log import Follower, OwnedLog, OwnedLogError, Record
 from bridge.pulsar.admin import Admin, NotFound
 from bridge.pulsar.client import PulsarClient
+from bridge.pulsar.connection import Backoff
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import PulsarError
 from bridge.runtime.futures import SharedQuery, gathered, loop_time
@@ -71,6 +73,7 @@ class Feeds:
         self._look = SharedQuery(self._look_for_topic)
         self._make = SharedQuery(self._make_topic)
         self._starting = asyncio.Lock()
+        self._looking: asyncio.Task[None] | None = None
         self._is_closed = False
         table.on_owned.append(self._owned)
         table.on_lost.append(self._lost)
@@ -96,6 +99,7 @@ class Feeds:
     async def close(self) -> None:
         """Store what is under way, and release everything."""
         self._is_closed = True
+        self._stop_looking()
         await self.log.close()
         await asyncio.gather(*(follower.close() for follower in self._followers.values()), return_exceptions=True)
         self._followers.clear()
@@ -116,6 +120,10 @@ class Feeds:
         self._mine, self._orphaned = mine, orphaned
         if self.exist:
             self._assign()
+        elif mine and not self._is_closed:
+            # the node that had these may have made the topic, and what is open there has nobody else to abort it
+            self._stop_looking()
+            self._looking = asyncio.get_running_loop().create_task(self._keep_looking())
 
     def group_slot_of(self, slot: int) -> int:
         """The group slot whose owner holds a slot."""
@@ -147,6 +155,19 @@ class Feeds:
             await gathered(map(self.confirm, range(len(self.log.slots))))
 
     # ---- the topic ---------------------------------------------------------------------------------------------------
+
+    async def _keep_looking(self) -> None:
+        """Look until Pulsar has answered."""
+        backoff = Backoff()
+        while True:
+            with suppress(KafkaError):
+                await self.find()
+                return
+            await asyncio.sleep(backoff.next())
+
+    def _stop_looking(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
 
     async def _look_for_topic(self) -> bool:
         if self.exist:

@@ -1,4 +1,4 @@
-"""The Kafka error of each error of the owned log; no other file translates them."""
+"""The Kafka error of each error of the owned log of groups; no other file translates them."""
 
 from collections.abc import Mapping
 from typing import Final
