@@ -139,8 +139,8 @@ EXPLANATIONS: Final = {
     "slot freed from its holder": "A holder that was gone still had a slot of groups; it was freed by an unload.",
     "slot not compacted": "Pulsar did not compact the groups' topic; it is tried again.",
     "slot not freed": "A slot of groups is held by a producer that is gone, and could not be freed yet.",
-    "offsets not settled": "Offsets of decided transactions could not be stored as plain ones. They count all the same; "
-    "it is tried again.",
+    "offsets not settled": "Offsets of decided transactions could not be stored as plain ones. They count all the "
+    "same, and it is tried again.",
     # transactions
     "a reader failed when its transaction was decided": "Readers of one partition were not told of a decision because "
     "of an error that should not be: report it, with the details in the log.",
@@ -151,8 +151,8 @@ EXPLANATIONS: Final = {
     "should not be: report it, with the details in the log.",
     "transactional id closed": "Pulsar has not acknowledged a record of this id in time. The id goes on once it is "
     "known whether the record is stored.",
-    "transactions not confirmed": "Pulsar did not tell what is recorded of a transaction, or an error came of it. It is "
-    "asked again each second while a reader waits.",
+    "transactions not confirmed": "Pulsar did not tell what is recorded of a transaction, or an error came of it. It "
+    "is asked again each second while a reader waits.",
     "transactions not loaded yet": "A start has not read all that is recorded of transactions in time. Until it has, "
     "readers of committed records wait.",
     "slot not followed": "What another process stores in a slot could not be read on, and is read from Pulsar again.",
