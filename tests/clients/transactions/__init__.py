@@ -1,0 +1,1 @@
+"""What the tests of transactions share: producers and readers of each client family, and one request by request."""
