@@ -15,7 +15,7 @@ from bridge.requests.api import Api, Broker, RequestLimit, Rest, Right, Rights, 
 from bridge.requests.authorization import Checks
 from bridge.requests.rights import CLUSTER, TOPIC, TRANSACTIONAL_ID
 from bridge.requests.session import Session
-from bridge.requests.transactional import connection_of, done, known_topic, transactions_of
+from bridge.requests.transactional import connection_of, done, firsts_in, known_topic, transactions_of
 from bridge.runtime.futures import gathered, gathered_for, in_turns
 from bridge.security.acls import Operation, Resource
 from bridge.storage.topics.topic import Topic
@@ -104,7 +104,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
             request.v3_and_below_producer_id,
             request.v3_and_below_producer_epoch,
             await _partitions(topics, found),
-            await _firsts(topics, found),
+            firsts_in([(found[topic.name], index) async for topic in in_turns(topics) for index in topic.partitions]),
             protocol=1,
             connection=connection_of(session),
         )
@@ -164,17 +164,6 @@ async def _partitions(topics: Iterable[RequestTopic], found: Mapping[str, Topic]
         async for topic in in_turns(topics)
         for index in topic.partitions
     ]
-
-
-async def _firsts(topics: Iterable[RequestTopic], found: Mapping[str, Topic]) -> dict[tuple[str, int], int]:
-    """Where the logs end that are open here: the transaction's first records come behind that."""
-    return {
-        (there.id.hex, index): end
-        async for topic in in_turns(topics)
-        for there in (found[topic.name],)
-        for index in topic.partitions
-        if (log := there.logs.get(index)) is not None and (end := log.known_end) is not None
-    }
 
 
 def _otherwise(errors: _Errors) -> ErrorCode:

@@ -28,7 +28,7 @@ from bridge.requests.authorization import Checks, checks_of
 from bridge.requests.responses import Brief, DeferredResponse
 from bridge.requests.rights import TOPIC, TRANSACTIONAL_ID
 from bridge.requests.session import Session
-from bridge.requests.transactional import transactions_of
+from bridge.requests.transactional import transaction_of
 from bridge.runtime.deadlines import deadlines
 from bridge.runtime.futures import TURN, Outcome, call_when_done, in_turns, loop_time, own_task, yield_turn
 from bridge.security.acls import Operation, Resource, ResourceType
@@ -42,9 +42,9 @@ MAX_REQUEST_BYTES = 2**31 - 1
 """Records are not decoded here, so only `kafka.max_request_bytes` limits a request."""
 
 _ACKS = (-1, 0, 1)
-_BATCHES, _ZSTD, _ABORTABLE = 3, 7, 11
-"""The versions from which on record batches are demanded, zstd is allowed in them, and clients know
-TRANSACTION_ABORTABLE."""
+_BATCHES, _ZSTD, _ABORTABLE, _ADDS = 3, 7, 11, 12
+"""The versions from which on record batches are demanded, zstd is allowed in them, clients know TRANSACTION_ABORTABLE,
+and a Produce adds its partitions to the transaction (KIP-890)."""
 _RETRIED = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -138,15 +138,15 @@ class _Work:
                 append.error = append.error or error
 
     async def _find_transaction(self, transactional_id: str, append: PartitionAppend) -> None:
-        transactions = transactions_of(self._broker, transactional_id)
-        producer_id, epoch, _ = producer_in(append.records or b"")
+        broker, (producer_id, epoch, _) = self._broker, producer_in(append.records or b"")
         try:
             async with asyncio.timeout_at(self._deadline):
-                topic = await self._broker.topics.get(append.topic)
+                topic = await broker.topics.get(append.topic)
                 if topic is None:
                     raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                where = topic.id.hex, append.index
-                append.transaction = await transactions.stamp(transactional_id, producer_id, epoch, [where])
+                append.transaction = await transaction_of(
+                    broker, transactional_id, (producer_id, epoch), topic, append.index, adds=self._version >= _ADDS
+                )
         except KafkaError as error:
             raise KafkaError(_told_of_transaction(error.code, self._version), error.message) from None
 

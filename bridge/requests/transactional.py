@@ -1,6 +1,6 @@
 """What the handlers of transactional requests share: whether there are transactions, who asks, and old errors."""
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Final
 
 from bridge.errors import KafkaError
@@ -8,7 +8,15 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.requests.api import Broker
 from bridge.requests.session import Session
 from bridge.storage.topics.topic import Topic
-from bridge.transactions.transactions import Change, Connection, Status, TransactionRecord, Transactions
+from bridge.storage.visibility import Transaction
+from bridge.transactions.transactions import (
+    Change,
+    Connection,
+    Partition,
+    Status,
+    TransactionRecord,
+    Transactions,
+)
 
 FENCED_FROM: Final = 2
 """The version of most requests from which on clients know PRODUCER_FENCED."""
@@ -53,6 +61,36 @@ async def done(work: Awaitable[Change], version: int, fenced_from: int = FENCED_
     if change.error is not ErrorCode.NONE:
         raise KafkaError(as_known(change.error, version, fenced_from))
     return change
+
+
+async def transaction_of(
+    broker: Broker, transactional_id: str, producer: tuple[int, int], topic: Topic, index: int, *, adds: bool
+) -> Transaction:
+    """The transaction that a batch of this producer (id, epoch) for a partition is of; KafkaError as `stamp`.
+
+    `adds`: by the batch itself the transaction is told of the partition (KIP-890), if it is coordinated here.
+    """
+    transactions, where = transactions_of(broker, transactional_id), (topic.id.hex, index)
+    try:
+        return await transactions.stamp(transactional_id, *producer, [where])
+    except KafkaError as error:
+        if error.code != ErrorCode.INVALID_TXN_STATE or not adds or not transactions.is_holder(transactional_id):
+            raise
+    change = await transactions.add_partitions(
+        transactional_id, *producer, [Partition(topic.name, *where)], firsts_in([(topic, index)]), protocol=2
+    )
+    if change.error is not ErrorCode.NONE:
+        raise KafkaError(change.error)
+    return await transactions.stamp(transactional_id, *producer, [where])
+
+
+def firsts_in(partitions: Iterable[tuple[Topic, int]]) -> dict[tuple[str, int], int]:
+    """Where the logs end that are open here: a transaction's first records come behind that."""
+    return {
+        (topic.id.hex, index): end
+        for topic, index in partitions
+        if (log := topic.logs.get(index)) is not None and (end := log.known_end) is not None
+    }
 
 
 def as_known(error: int, version: int, fenced_from: int = FENCED_FROM) -> ErrorCode:
