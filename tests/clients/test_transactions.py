@@ -257,7 +257,7 @@ def test_partitions_of_several_topics_in_one_transaction(stage: Make, family: st
 def test_offsets_go_with_their_transaction(stage: Make, family: str, commits: bool) -> None:
     here = stage(family)
     producer = here.producer()
-    here.raw.commit_plainly(3)
+    assert here.raw.commit_plainly(3) == "NONE"
     producer.begin()
     producer.send(here.topic, ["output"])
     producer.send_offsets(here.raw.group, here.topic, {0: 7})

@@ -283,15 +283,19 @@ class RawProducer:
                 if found.error_code == ErrorCode.NONE:
                     break
             self._places[kind, key] = f"{found.host}:{found.port}"
-            if kind == TRANSACTION:
-                self._await_loaded()
+            self._await_loaded(kind)
         return self._places[kind, key]
 
-    def _await_loaded(self) -> None:
+    def _await_loaded(self, kind: int) -> None:
         """Kafka names a coordinator before it has read what it coordinates."""
         for _ in attempts("the coordinator"):
-            if not ErrorCode(self.described().error_code).retriable:
+            error = self.described().error_code if kind == TRANSACTION else self._group_error()
+            if not ErrorCode(error).retriable:
                 break
+
+    def _group_error(self) -> int:
+        group = offset_fetch.RequestGroup(group_id=self.group, topics=[])
+        return int(self._group(offset_fetch.API, offset_fetch.Request(groups=[group]), 8).groups[0].error_code)
 
     def _led(self, partition: int) -> str:
         key = (_LEADER - partition, self.topic)
