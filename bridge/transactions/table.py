@@ -108,11 +108,12 @@ class Table:
         await self._confirm_all()
 
     def has_open(self, producer_id: int, epoch: int, topic_id: str, partition: int) -> bool:
-        """Whether a producer has a transaction open that names the partition, as far as this process knows."""
+        """Whether a producer has a transaction open that names the partition, as far as this process knows; not if this
+        `epoch` is older than that one's."""
         for slot in self._slots.values():
             record = None if slot.outcomes is None else slot.outcomes.record_of(producer_id)
             if record is not None:
-                is_open = record.status is Status.OPEN and record.epoch == epoch
+                is_open = record.status is Status.OPEN and record.epoch <= epoch
                 return is_open and record.names(topic_id, partition)
         return False
 
