@@ -14,7 +14,7 @@ from bridge.requests.api import Api, Broker, Rest, Right, Rights, ServedBy
 from bridge.requests.authorization import Checks
 from bridge.requests.rights import TRANSACTIONAL_ID
 from bridge.requests.session import Session
-from bridge.requests.transactional import ONGOING, shown_state
+from bridge.requests.transactional import shown_state
 from bridge.runtime.futures import in_turns
 from bridge.security.acls import Operation
 from bridge.transactions.transactions import TransactionRecord
@@ -87,7 +87,7 @@ def _filter(request: Request) -> Callable[[str, TransactionRecord], bool]:
         return (
             (not states or state in states)
             and (not producer_ids or record.producer_id in producer_ids)
-            and (request.duration_filter < 0 or (state == ONGOING and record.begun_ms < begun_before))
+            and (request.duration_filter < 0 or record.begun_ms < begun_before)
             and (fits is None or fits(name))
         )
 

@@ -142,7 +142,7 @@ class _Work:
         try:
             async with asyncio.timeout_at(self._deadline):
                 topic = await broker.topics.get(append.topic)
-                if topic is None:
+                if topic is None or not 0 <= append.index < topic.partitions:
                     raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
                 append.transaction = await transaction_of(
                     broker, transactional_id, (producer_id, epoch), topic, append.index, adds=self._version >= _ADDS
@@ -158,9 +158,10 @@ class _Work:
         for append in self.appends:
             if append.transaction is not None or append.error is not None or not append.entries:
                 continue
-            producer_id = append.entries[0].producer[0]
-            if producer_id >= 0 and transactions.has_open(producer_id):
-                append.error = KafkaError(ErrorCode.INVALID_TXN_STATE, "the producer has a transaction open")
+            producer_id, epoch, _ = append.entries[0].producer
+            topic = self._broker.topics.cached(append.topic) if producer_id >= 0 else None
+            if topic is not None and transactions.has_open(producer_id, epoch, topic.id.hex, append.index):
+                append.error = KafkaError(ErrorCode.INVALID_TXN_STATE, "the producer has a transaction open here")
                 append.release()
 
     async def prepare(self) -> None:

@@ -19,7 +19,7 @@ from bridge.requests.authorization import Checks
 from bridge.requests.responses import DeferredResponse
 from bridge.requests.rights import GROUP, TOPIC, TRANSACTIONAL_ID, joined, refused
 from bridge.requests.session import Session
-from bridge.requests.transactional import as_known, connection_of, known_topic, transactions_of
+from bridge.requests.transactional import connection_of, known_topic, transactions_of
 from bridge.runtime.futures import gathered_for, in_turns
 from bridge.security.acls import Operation, Resource
 from bridge.transactions.transactions import Connection
@@ -108,13 +108,18 @@ async def _stored(
     if not group:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
     connection: Connection | None = connection_of(session)
-    if session.api_version >= ADDS:
+    adds = session.api_version >= ADDS
+    if adds:
         connection = None
-        if transactions.is_holder(transactional_id):
-            change = await transactions.add_group(transactional_id, *producer, group, protocol=2)
-            if change.error is not ErrorCode.NONE:
-                raise KafkaError(change.error)
-    transaction = await transactions.stamp_group(transactional_id, *producer, group)
+    try:
+        transaction = await transactions.stamp_group(transactional_id, *producer, group)
+    except KafkaError as error:
+        if error.code != ErrorCode.INVALID_TXN_STATE or not adds or not transactions.is_holder(transactional_id):
+            raise
+        change = await transactions.add_group(transactional_id, *producer, group, protocol=2)
+        if change.error is not ErrorCode.NONE:
+            raise KafkaError(change.error) from None
+        transaction = await transactions.stamp_group(transactional_id, *producer, group)
     member = Committer(request.member_id, request.group_instance_id, request.generation_id)
     return await broker.offsets.commit_in_transaction(
         group,
@@ -174,7 +179,8 @@ def _known(error: int, version: int) -> ErrorCode:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
     if error == ErrorCode.INVALID_TXN_STATE and version >= _ABORTABLE_FROM:
         return ErrorCode.TRANSACTION_ABORTABLE
-    return as_known(error, version)
+    # no version is told PRODUCER_FENCED, as on Kafka
+    return ErrorCode.INVALID_PRODUCER_EPOCH if error == ErrorCode.PRODUCER_FENCED else ErrorCode(error)
 
 
 async def _check_rights(request: Request, checks: Checks, rest: Rest) -> Any:

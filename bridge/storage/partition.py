@@ -97,7 +97,13 @@ class PartitionLog:
         )  # fmt: skip
         self._start = LogStart(topic, self._search, self.end, self._tails.load_end, self._tails.open_at_start)
         self._stable = StableOffset(
-            storage.outcomes, self.end, lambda: self.known_start, self._search, topic_id.hex(), index
+            storage.outcomes,
+            self.end,
+            lambda: self.known_start,
+            lambda: self._tails.met_from,
+            self._search,
+            topic_id.hex(),
+            index,
         )
         self.end.on_transaction = self._stable.met
         self._log_reader = LogReader(

@@ -25,8 +25,9 @@ Errors are those of the newest versions; the files of the APIs map them for olde
 """
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum, auto
+from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
 from bridge.kafka.error_codes import ErrorCode
@@ -39,6 +40,9 @@ LAST_EPOCH: Final = 32_766
 
 INITIALIZED: Final = "i"
 """`Ended.how` where an InitProducerId named the epoch that it ended."""
+
+
+_NOTHING: Final[Mapping[str, Ranges]] = MappingProxyType({})
 
 
 class Status(StrEnum):
@@ -92,6 +96,11 @@ class TransactionRecord:
     firsts: Mapping[tuple[str, int], int]
     """By topic id and partition, where it was known: an offset at or below the transaction's first one."""
     groups: frozenset[str]
+    _by_topic_id: Mapping[str, Ranges] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        by_topic_id = {topic_id: of_topic for (_, topic_id), of_topic in self.partitions.items()}
+        object.__setattr__(self, "_by_topic_id", by_topic_id or _NOTHING)
 
     @property
     def identity(self) -> Identity:
@@ -100,7 +109,7 @@ class TransactionRecord:
 
     def names(self, topic_id: str, partition: int) -> bool:
         """Whether the partition is one of the transaction's."""
-        return any(key[1] == topic_id and ranges.has(of_topic, partition) for key, of_topic in self.partitions.items())
+        return ranges.has(self._by_topic_id.get(topic_id, ()), partition)
 
 
 class Change(NamedTuple):
@@ -228,11 +237,12 @@ def fence(
 ) -> Change | Literal[NeedsProducerId.NEEDS_PRODUCER_ID]:
     """Abort what is open, though no client asked for it (rule 7).
 
-    A client of protocol 2 whose EndTxn aborts is then told that it did. One of protocol 1 is fenced.
+    A client of protocol 2 whose EndTxn aborts is then told that it did; one of protocol 1 is fenced. An InitProducerId
+    that names the epoch gives the one that has begun, so that a client goes on that was too slow (KIP-588).
     """
     if record.status is not Status.OPEN:
         return Change()
-    ended = Ended(record.producer_id, record.epoch, Status.ABORTED) if record.protocol == 2 else None
+    ended = Ended(record.producer_id, record.epoch, Status.ABORTED)
     return _next_epoch(record, ended, new_producer_id, now_ms)
 
 

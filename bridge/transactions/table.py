@@ -107,10 +107,15 @@ class Table:
         """Return when all slots show what was recorded before the call."""
         await self._confirm_all()
 
-    def has_open(self, producer_id: int) -> bool:
-        """Whether a producer has an open transaction, as far as this process knows."""
-        records = (slot.outcomes.record_of(producer_id) for slot in self._slots.values() if slot.outcomes is not None)
-        return any(record is not None and record.status is Status.OPEN for record in records)
+    def has_open(self, producer_id: int, epoch: int, topic_id: str, partition: int) -> bool:
+        """Whether a producer has a transaction open that names the partition, as far as this process knows; not if this
+        `epoch` is older than that one's."""
+        for slot in self._slots.values():
+            record = None if slot.outcomes is None else slot.outcomes.record_of(producer_id)
+            if record is not None:
+                is_open = record.status is Status.OPEN and record.epoch <= epoch
+                return is_open and record.names(topic_id, partition)
+        return False
 
     # ---- for the coordinator -----------------------------------------------------------------------------------------
 

@@ -166,9 +166,9 @@ class Transactions:
 
     # ---- on whichever node -------------------------------------------------------------------------------------------
 
-    def has_open(self, producer_id: int) -> bool:
-        """Whether the producer has an open transaction, as far as this node knows."""
-        return self.outcomes.has_open(producer_id)
+    def has_open(self, producer_id: int, epoch: int, topic_id: str, partition: int) -> bool:
+        """Whether the producer has a transaction open that names the partition, as far as this node knows."""
+        return self.outcomes.has_open(producer_id, epoch, topic_id, partition)
 
     async def stamp(
         self, transactional_id: str, producer_id: int, epoch: int, partitions: Collection[tuple[str, int]]

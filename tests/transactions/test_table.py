@@ -294,9 +294,12 @@ async def test_open_transactions_are_found_by_the_partitions_that_they_name(site
 
 
 async def test_a_producer_that_has_an_open_transaction_is_known(site: Site) -> None:
-    assert not site.table.has_open(1000)
+    assert not site.table.has_open(1000, 0, TOPIC_ID, 1)
     site.table.show(1, copy(record()))
-    assert site.table.has_open(1000)
-    assert not site.table.has_open(1001)
+    assert site.table.has_open(1000, record().epoch, TOPIC_ID, 1)
+    assert site.table.has_open(1000, record().epoch + 1, TOPIC_ID, 1)
+    assert not site.table.has_open(1000, record().epoch - 1, TOPIC_ID, 1)
+    assert not site.table.has_open(1000, record().epoch, TOPIC_ID, 9)
+    assert not site.table.has_open(1001, record().epoch, TOPIC_ID, 1)
     site.follow(record(Status.COMMITTED, revision=2), slot=1)
-    assert not site.table.has_open(1000)
+    assert not site.table.has_open(1000, record().epoch, TOPIC_ID, 1)

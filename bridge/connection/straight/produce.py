@@ -24,7 +24,6 @@ from bridge.security.acls import Operation
 from bridge.storage.append.plain import prepare_plain
 from bridge.storage.append.preparation import PreparedEntry, excess_bytes
 from bridge.storage.error_mapping import translate
-from bridge.storage.partition import PartitionLog
 
 _MAX_FRAME: Final = 16 * 1024
 
@@ -152,7 +151,7 @@ class StraightProduce(OneWay[ProduceTarget]):
         if entry.producer == NO_PRODUCER:
             place, offset = log.open_entry(entry), None
         else:
-            place, offset = None, self._appended(log, entry)
+            place, offset = None, self._appended(target.found, entry)
         if place is None and offset is None:
             return False
         self.count(target, frame)
@@ -168,16 +167,16 @@ class StraightProduce(OneWay[ProduceTarget]):
         """The answer to a batch that has no offset."""
         return produce.failed_alone(target.found.topic.name, target.found.index, error, self.broker, self._session)
 
-    def _appended(self, log: PartitionLog, entry: PreparedEntry) -> Any:
+    def _appended(self, found: FoundLog, entry: PreparedEntry) -> Any:
         """The future offset of an idempotent producer's batch; None if it has to be waited for, or is refused: the
         general way meets that again, and answers."""
-        transactions = self.broker.transactions
-        if transactions is not None and transactions.has_open(entry.producer[0]):
+        transactions, (producer_id, epoch, _) = self.broker.transactions, entry.producer
+        if transactions is not None and transactions.has_open(producer_id, epoch, found.topic.id.hex, found.index):
             return None
         try:
-            if not log.is_ready((entry.producer,), self._session):
+            if not found.log.is_ready((entry.producer,), self._session):
                 return None
-            (offset,) = log.append_all([entry])
+            (offset,) = found.log.append_all([entry])
         except KafkaError:
             return None
         return offset

@@ -27,14 +27,17 @@ class StableOffset:
         outcomes: Outcomes,
         end: LogEnd,
         start: Callable[[], int],
+        met_from: Callable[[], int | None],
         search: Search,
         topic_id: str,
         partition: int,
     ) -> None:
-        """`start`: the log start as last asked for; `topic_id`: in hexadecimal digits."""
+        """`start`: the log start as last asked for; `met_from`: the offset from which on each entry is told to `met`,
+        None where none is; `topic_id`: in hexadecimal digits."""
         self._outcomes = outcomes
         self._end = end
         self._start = start
+        self._met_from = met_from
         self._search = search
         self._topic_id = topic_id
         self._partition = partition
@@ -47,10 +50,14 @@ class StableOffset:
         named = self._outcomes.open_in(self._topic_id, self._partition)
         if not named and not self._open:
             return self._end.offset
-        found = [self._end.offset, *self._open.values()]
+        outcome = self._outcomes.outcome
+        found = [first for one, first in self._open.items() if outcome(one) is Outcome.OPEN]
+        found.append(self._end.offset)
+        met_from = self._met_from()
         for one in named:
             first = self._found.get(one.transaction) if one.first is None else one.first
-            if first is not None and one.transaction not in self._open:
+            # else its records were met, if there are any
+            if first is not None and (met_from is None or first < met_from):
                 found.append(first)
         return max(min(found), self._start())
 
@@ -61,7 +68,7 @@ class StableOffset:
         """
         await self._outcomes.confirm()
         named = self._outcomes.open_in(self._topic_id, self._partition)
-        unknown = [one for one in named if one.first is None and one.transaction not in self._open]
+        unknown = [one for one in named if one.first is None]
         known, self._found = self._found, {}
         for one in unknown:
             first = known.get(one.transaction)

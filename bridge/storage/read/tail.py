@@ -49,6 +49,8 @@ class Tail:
         self._on_failure = on_failure
         self._batches: list[Batch | None] = []
         self.next = 0  # the offset after the last entry
+        self.begin: int | None = None
+        """The offset of the first entry that was added."""
         self._ahead: dict[int, Entry] = {}  # by base offset: appended here, while entries before them are missing
         self._ahead_bytes = 0
         self._waiters: list[asyncio.Future[None]] = []
@@ -165,6 +167,8 @@ class Tail:
         if batch.base < self.next:
             raise TopicRecreated(f"offset {batch.base} follows {self.next}")
         self.next = batch.next
+        if self.begin is None:
+            self.begin = batch.base
         self._batches.append(batch)
         self._share.add(self, batch)
         self._end.observe_entry(batch)

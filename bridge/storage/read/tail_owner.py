@@ -65,6 +65,15 @@ class TailOwner:
         """The tail, while it runs."""
         return self._tail if self._tail is not None and self._tail.is_running else None
 
+    @property
+    def met_from(self) -> int | None:
+        """The offset from which on all that is stored has come to the tail, as far as the end is known; None without
+        a tail."""
+        tail = self.running
+        if tail is None:
+            return None
+        return self._end.offset if tail.begin is None else tail.begin
+
     def use(self) -> Tail | None:
         """The tail, while it runs; it does not count as idle then."""
         self._used_at = loop_time()

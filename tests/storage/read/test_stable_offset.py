@@ -157,17 +157,17 @@ async def test_an_open_transaction_holds_the_stable_offset_before_it_is_met(benc
     log = bench.log(topic, outcomes=outcomes)
     assert await log.latest(committed=True) == 6
     assert outcomes.confirmed == 1
-    outcomes.named = [OpenTransaction(transaction(1), 3, 0)]
-    assert await log.latest(committed=True) == 3
+    outcomes.named = [OpenTransaction(transaction(1), 1, 0)]
+    assert await log.latest(committed=True) == 1
     outcomes.named = [OpenTransaction(transaction(2), None, 1)]
     assert await log.latest(committed=True) == 0
     log.raise_start(2)
     assert await log.latest(committed=True) == 2  # never below the start of the log
     outcomes.named = [OpenTransaction(transaction(3), None, 1 << 50)]
     assert await log.latest(committed=True) == 6
-    outcomes.named = [OpenTransaction(transaction(4), 3, 0), OpenTransaction(transaction(2), None, 1)]
+    outcomes.named = [OpenTransaction(transaction(4), 2, 0), OpenTransaction(transaction(2), None, 1)]
     outcomes.decide(transaction(2), Outcome.COMMITTED)
-    assert await log.latest(committed=True) == 3
+    assert await log.latest(committed=True) == 2
     outcomes.decide(transaction(4), Outcome.ABORTED)
     assert await log.latest(committed=True) == 6
 
@@ -179,3 +179,24 @@ async def test_without_transactions_nothing_is_asked(bench: Bench) -> None:
     assert offsets(await log.read(0, _MIB, 10, committed=True)) == [0, 1]
     assert log.read_nowait(0, _MIB, committed=True) == log.read_nowait(0, _MIB)
     assert not outcomes.confirmed
+
+
+async def test_what_was_stored_before_the_tail_was_opened_holds_the_stable_offset(bench: Bench) -> None:
+    """The tail begins at the last entry, and has met that one alone."""
+    outcomes, topic, one = KnownOutcomes(), await bench.topic(), transaction(1)
+    writer = bench.log(topic, outcomes=outcomes)
+    await bench.append(writer, part(None, 0))
+    await bench.append(writer, part(one, 0))
+    await bench.append(writer, part(one, 2))
+    log = bench.log(topic, outcomes=outcomes)
+    assert await log.read(6, _MIB, 10, committed=True) == []  # opens it
+    outcomes.named = [OpenTransaction(one, 2, 0)]
+    assert log.last_stable == await log.latest(committed=True) == 2
+    other = transaction(2)
+    outcomes.named.append(OpenTransaction(other, 6, 0))
+    await bench.append(log, part(None, 0))
+    outcomes.decide(one, Outcome.COMMITTED)
+    # the other one has written nothing yet: all from its first place on has been met
+    assert log.last_stable == await log.latest(committed=True) == 8
+    await bench.append(log, part(other, 0))
+    assert log.last_stable == await log.latest(committed=True) == 8
