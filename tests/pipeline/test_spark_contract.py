@@ -11,6 +11,7 @@ import pytest
 
 from bridge.node.orphans import Guard
 from bridge.pipeline.options import EndpointOptions
+from tests.clients.transactions.confluent import ConfluentProducer
 from tests.pipeline.samples import Sample, filled, new_topic, write
 from tests.support.bridges import BridgeChild, settings_for
 from tests.support.pulsar import PulsarAddress
@@ -58,6 +59,47 @@ def test_a_partition_is_cut_into_even_parts(
     frame = spark.read.format("kafka").options(**given).load()
     assert frame.rdd.mapPartitions(lambda rows: [sum(1 for _ in rows)]).collect() == [RECORDS // 8] * 8
     assert offsets(frame) == list(range(RECORDS))
+
+
+def test_committed_records_are_read_up_to_an_aborted_end(
+    spark: SparkSession, endpoint: EndpointOptions, tmp_path: Path
+) -> None:
+    topic = new_topic(endpoint.bootstrap, 1)
+    producer = ConfluentProducer(endpoint.bootstrap, f"{topic}-writer")
+    committed: list[str] = []
+
+    def write_some() -> None:
+        for end, commits in (("committed", True), ("aborted", False)):
+            values = [f"{end} {number}" for number in range(100)]
+            producer.begin()
+            producer.send(topic, values)
+            if commits:
+                producer.commit()
+                committed.extend(values)
+            else:
+                producer.abort()
+
+    given = {**options(endpoint.bootstrap, topic), "kafka.isolation.level": "read_committed"}
+    streamed: list[str] = []
+
+    def take(frame: DataFrame, _: int) -> None:
+        streamed.extend(values(frame))
+
+    for _ in range(2):
+        write_some()
+        assert values(spark.read.format("kafka").options(**given).load()) == committed
+        stream = (
+            spark.readStream.format("kafka").options(**given, maxOffsetsPerTrigger="70")
+            .load().writeStream.foreachBatch(take).option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True).start()
+        )  # fmt: skip
+        assert stream.awaitTermination(120)
+        assert streamed == committed
+    producer.close()
+
+
+def values(frame: DataFrame) -> list[str]:
+    return [bytes(row["value"]).decode() for row in frame.orderBy("offset").select("value").collect()]
 
 
 def test_a_range_of_times(spark: SparkSession, endpoint: EndpointOptions, topic: str) -> None:
