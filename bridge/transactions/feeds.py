@@ -232,7 +232,8 @@ class Feeds:
         loaded = self._loaded.setdefault(slot, asyncio.get_running_loop().create_future())
 
         def swapped(copy: SlotCopy) -> None:
-            self._table.show(slot, copy)
+            if self._followers.get(slot) is follower:  # else it is about to be closed: the log's copy is newer
+                self._table.show(slot, copy)
             if not loaded.done():
                 loaded.set_result(None)
 

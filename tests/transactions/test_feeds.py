@@ -9,6 +9,7 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.storage.visibility import Identity, Outcome, Transaction
 from bridge.telemetry.metrics import TransactionMetrics
+from bridge.transactions.slot_table import SlotCopy
 from bridge.transactions.transactions import Partition, Transactions
 from tests.owned_log.model import play_on_model
 from tests.owned_log.nodes import LogSite
@@ -132,6 +133,24 @@ def test_a_node_that_starts_later_has_all_before_it_serves() -> None:
         later = await node(site, world.settings())
         assert later.outcomes.outcome(first) is Outcome.ABORTED
         await later.close()
+        await holder.close()
+
+    play_on_model(play)
+
+
+def test_a_follower_that_has_loaded_when_the_slot_is_held_already_shows_nothing() -> None:
+    """It is closed a turn of the event loop later, and its copy is not the holder's: nothing could be aborted by it."""
+
+    async def play(site: LogSite, world: World) -> None:
+        holder = await node(site, world.settings())
+        await holder.group_slot_of("x")  # makes the topic
+        slot = holder.slot_of("x")
+        follower = holder._feeds._followers[slot]
+        holder.assign(ALL, ())
+        first = await begin(holder)
+        follower._swapped(SlotCopy())
+        await end(holder, first)
+        assert holder.outcomes.outcome(first) is Outcome.ABORTED
         await holder.close()
 
     play_on_model(play)
