@@ -176,6 +176,8 @@ class Copier(TransactionalWorker):
         self._address, self._source, self._target, self._group = server, source, target, group
         self._numbers = count()
         self._producers: dict[Any, Any] = {}
+        self._done: dict[Any, int] = {}
+        """Behind the last records that this one has copied."""
 
     def work(self) -> None:
         asyncio.run(self._work())
@@ -205,7 +207,12 @@ class Copier(TransactionalWorker):
             for partition, records in polled.items():
                 if partition not in self._producers:
                     await self._take(consumer, partition)
-                elif not await self._copied(partition, records):
+                elif records[0].offset < self._done.get(partition, 0):
+                    # after a rebalance it begins where the group was while the last transaction was still open
+                    consumer.seek(partition, self._done[partition])
+                elif await self._copied(partition, records):
+                    self._done[partition] = records[-1].offset + 1
+                else:
                     await drop(self._producers.pop(partition))
 
     async def _take(self, consumer: Any, partition: Any) -> None:
@@ -213,8 +220,9 @@ class Copier(TransactionalWorker):
         async with asyncio.timeout(_AIO_SECONDS):
             transactional_id = f"{self._target}-{partition.partition}"
             self._producers[partition] = await open_producer(self._address, transactional_id, TIMEOUT_MS)
+            self._done[partition] = int(await consumer.committed(partition) or 0)
             if partition in consumer.assignment():
-                consumer.seek(partition, await consumer.committed(partition) or 0)
+                consumer.seek(partition, self._done[partition])
 
     async def _copied(self, partition: Any, records: Sequence[Any]) -> bool:
         """One transaction; whether its end is known, and it was a commit."""

@@ -191,6 +191,7 @@ class AioCopier(ThreadCopier):
         )  # fmt: skip
         await consumer.start()
         producers: dict[Any, Any] = {}
+        done: dict[Any, int] = {}
         while not self.stopped:
             polled = await consumer.getmany(timeout_ms=100, max_records=BATCH)
             held = consumer.assignment()
@@ -198,19 +199,25 @@ class AioCopier(ThreadCopier):
                 await drop(producers.pop(partition))
             for partition, records in polled.items():
                 if partition not in producers:
-                    producers[partition] = await self._take(consumer, partition)
-                elif not await self._copied(producers[partition], partition, records):
+                    producers[partition], done[partition] = await self._take(consumer, partition)
+                elif records[0].offset < done.get(partition, 0):
+                    # after a rebalance it begins where the group was while the last transaction was still open
+                    consumer.seek(partition, done[partition])
+                elif await self._copied(producers[partition], partition, records):
+                    done[partition] = records[-1].offset + 1
+                else:
                     await drop(producers.pop(partition))
         for producer in producers.values():
             await drop(producer)
         await consumer.stop()
 
-    async def _take(self, consumer: Any, partition: Any) -> Any:
-        """A producer for a partition, from where the group has come to; what was polled comes again."""
+    async def _take(self, consumer: Any, partition: Any) -> tuple[Any, int]:
+        """A producer for a partition, and where the group has come to; what was polled comes again."""
         producer = await open_producer(self.bootstrap, f"{self.group}-{partition.partition}")
+        reached = int(await consumer.committed(partition) or 0)
         if partition in consumer.assignment():
-            consumer.seek(partition, await consumer.committed(partition) or 0)
-        return producer
+            consumer.seek(partition, reached)
+        return producer, reached
 
     async def _copied(self, producer: Any, partition: Any, records: Sequence[Any]) -> bool:
         """Whether it was not another's in the meantime."""
