@@ -7,19 +7,22 @@ Nothing here judges: `transactions_checker` does.
 
 from __future__ import annotations
 
+import asyncio
 import random
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import count, groupby
 from typing import Any, Final
 
+from aiokafka import AIOKafkaConsumer
+from aiokafka.errors import KafkaError as AioKafkaError
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.faults.clients import Server, words
+from tests.clients.transactions.aio import drop, open_producer, send_all
 from tests.faults.processes import let_pass
 from tests.faults.transactions_checker import Append, History, Outcome, Place, Poll, Reading, Span, Transaction
 
@@ -34,6 +37,7 @@ _ABORTS: Final = 0.2
 _MOST: Final = 5
 """Records of a transaction."""
 _BATCH: Final = 20
+_AIO_SECONDS: Final = 30.0
 _PACE: Final = 0.01
 _LOOK_EVERY: Final = 0.05
 Told = (KafkaException, SystemError)
@@ -43,9 +47,9 @@ Told = (KafkaException, SystemError)
 class Worker(threading.Thread, ABC):
     """A client in a thread of its own, which goes on until it is told to end."""
 
-    def __init__(self, name: str, server: Server) -> None:
+    def __init__(self, name: str, server: str) -> None:
         super().__init__(name=name, daemon=True)
-        self.server = words(server)
+        self.server = {"bootstrap.servers": server}
         self.failure = ""
         """Why it has given up."""
         self.errors: list[str] = []
@@ -73,37 +77,49 @@ class Worker(threading.Thread, ABC):
 
 
 class TransactionalWorker(Worker):
-    """One transaction after the other, each noted with what its producer was told of its end."""
+    """Has transactions, each noted with what its producer was told of its end."""
 
-    def __init__(self, name: str, server: Server, transactional_id: str) -> None:
+    def __init__(self, name: str, server: str) -> None:
         super().__init__(name, server)
         self.transactions: list[Transaction] = []
         self.committed = 0
-        self._id = transactional_id
+
+    def note(self, transaction: Transaction) -> None:
+        """One has ended, or may have."""
+        self.transactions.append(transaction)
+        self.committed += transaction.outcome is Outcome.COMMITTED
+
+
+class Appender(TransactionalWorker):
+    """Transactions of some records to some partitions by librdkafka, some aborted, each noted with how it ended."""
+
+    def __init__(self, name: str, server: str, source: str, seed: int) -> None:
+        super().__init__(name, server)
+        self._source, self._id = source, f"{source}-{name}"
+        self._choices = random.Random(seed)
         self._numbers = count()
         self._producer: Any = None
+
+    def work(self) -> None:
+        while not self.ended:
+            places = [(self._source, self._choices.randrange(PARTITIONS)) for _ in range(_MOST)]
+            wanted = places[: self._choices.randint(1, _MOST)]
+            commits = self._choices.random() >= _ABORTS
+            self.transact([Append(place, self.value()) for place in wanted], commits=commits)
+            self._ended.wait(_PACE)
 
     def value(self) -> str:
         """A value that nobody else writes."""
         return f"{self.name}:{next(self._numbers)}"
 
-    def transact(
-        self,
-        appends: Sequence[Append],
-        *,
-        commits: bool = True,
-        copied: Mapping[Place, Span] | None = None,
-        send_offsets: Callable[[Any], None] = lambda _: None,
-    ) -> Outcome:
+    def transact(self, appends: Sequence[Append], *, commits: bool) -> None:
         """Append these, and end so."""
         if self._producer is None:
             self._renew()
-        outcome = self._outcome(appends, commits, send_offsets)
-        self.transactions.append(Transaction(self.name, outcome, tuple(appends), dict(copied or {})))
-        self.committed += outcome is Outcome.COMMITTED
-        return outcome
+        outcome = self._outcome(appends, commits)
+        self.note(Transaction(self.name, outcome, tuple(appends)))
 
-    def _outcome(self, appends: Sequence[Append], commits: bool, send_offsets: Callable[[Any], None]) -> Outcome:
+    def _outcome(self, appends: Sequence[Append], commits: bool) -> Outcome:
         """Without a commit that was asked for, nobody can have committed it."""
         asked = False
         try:
@@ -111,7 +127,6 @@ class TransactionalWorker(Worker):
             for (topic, partition), value, _ in appends:
                 self._producer.produce(topic, value, partition=partition)
             self._producer.flush(_SECONDS)
-            send_offsets(self._producer)
             asked = commits
             _until_done(self._producer.commit_transaction if commits else self._producer.abort_transaction)
         except Told as error:
@@ -120,8 +135,9 @@ class TransactionalWorker(Worker):
         return Outcome.COMMITTED if commits else Outcome.ABORTED
 
     def _after(self, error: Exception, asked: bool) -> Outcome:
-        """Abort where the client says so: what it then says is believed, for its user would do the work again."""
-        if isinstance(error, KafkaException) and error.args[0].txn_requires_abort():
+        """Abort where the client can: what it then says is believed, for its user would do the work again."""
+        told = error.args[0]
+        if isinstance(told, KafkaError) and (told.txn_requires_abort() or told.retriable()):
             try:
                 _until_done(self._producer.abort_transaction)
             except Told as another:
@@ -148,73 +164,105 @@ class TransactionalWorker(Worker):
                 return
 
 
-class Appender(TransactionalWorker):
-    """Transactions of some records to some partitions; some are aborted."""
-
-    def __init__(self, name: str, server: Server, source: str, seed: int) -> None:
-        super().__init__(name, server, f"{source}-{name}")
-        self._source = source
-        self._choices = random.Random(seed)
-
-    def work(self) -> None:
-        while not self.ended:
-            places = [(self._source, self._choices.randrange(PARTITIONS)) for _ in range(_MOST)]
-            wanted = places[: self._choices.randint(1, _MOST)]
-            commits = self._choices.random() >= _ABORTS
-            self.transact([Append(place, self.value()) for place in wanted], commits=commits)
-            self._ended.wait(_PACE)
-
-
 class Copier(TransactionalWorker):
-    """A member of a group that copies what is committed, with its offsets; after a refusal it begins anew."""
+    """A member of a group that copies what is committed, with its offsets, by aiokafka.
 
-    def __init__(self, name: str, server: Server, source: str, target: str, group: str) -> None:
-        super().__init__(name, server, f"{target}-{name}")
-        self._source, self._target, self._group = source, target, group
+    Its transactional ids follow the partitions: who gets one fences who had it, and only then asks how far that one
+    came. librdkafka 2.16 is no use here: its send_offsets_to_transaction never returns where its coordinator is killed.
+    """
+
+    def __init__(self, name: str, server: str, source: str, target: str, group: str) -> None:
+        super().__init__(name, server)
+        self._address, self._source, self._target, self._group = server, source, target, group
+        self._numbers = count()
+        self._producers: dict[Any, Any] = {}
+        self._done: dict[Any, int] = {}
+        """Behind the last records that this one has copied."""
 
     def work(self) -> None:
+        asyncio.run(self._work())
+
+    async def _work(self) -> None:
         while not self.ended:
-            consumer = self._member()
+            consumer = AIOKafkaConsumer(
+                self._source, bootstrap_servers=self._address, group_id=self._group, auto_offset_reset="earliest",
+                enable_auto_commit=False, isolation_level="read_committed", heartbeat_interval_ms=1_000,
+                session_timeout_ms=10_000, fetch_max_wait_ms=100,
+            )  # fmt: skip
             try:
-                self._copy(consumer)
+                await consumer.start()
+                await self._copy(consumer)
+            except (AioKafkaError, TimeoutError) as error:
+                self._told(error)
             finally:
-                consumer.close()
+                await _soon(consumer.stop())
+                for partition in list(self._producers):
+                    await drop(self._producers.pop(partition))
 
-    def _copy(self, consumer: Any) -> None:
+    async def _copy(self, consumer: Any) -> None:
         while not self.ended:
-            messages = [one for one in consumer.consume(_BATCH, 0.1) if one.error() is None]
-            if messages and self._copied(consumer, messages) is not Outcome.COMMITTED:
-                return
+            polled = await consumer.getmany(timeout_ms=100, max_records=_BATCH)
+            for partition in self._producers.keys() - consumer.assignment():
+                await drop(self._producers.pop(partition))
+            for partition, records in polled.items():
+                if partition not in self._producers:
+                    await self._take(consumer, partition)
+                elif records[0].offset < self._done.get(partition, 0):
+                    # after a rebalance it begins where the group was while the last transaction was still open
+                    consumer.seek(partition, self._done[partition])
+                elif await self._copied(partition, records):
+                    self._done[partition] = records[-1].offset + 1
+                else:
+                    await drop(self._producers.pop(partition))
 
-    def _copied(self, consumer: Any, messages: Sequence[Any]) -> Outcome:
-        spans: dict[Place, Span] = {}
-        appends = []
-        for message in messages:
-            place = (self._source, message.partition())
-            first = spans[place].first if place in spans else message.offset()
-            spans[place] = Span(first, message.offset() + 1)
-            value = message.value().decode()
-            appends.append(Append((self._target, message.partition()), f"{value}>{self.value()}", value))
-        behind = [TopicPartition(topic, partition, span.last) for (topic, partition), span in spans.items()]
+    async def _take(self, consumer: Any, partition: Any) -> None:
+        """From where the group has come to; what was polled comes again."""
+        async with asyncio.timeout(_AIO_SECONDS):
+            transactional_id = f"{self._target}-{partition.partition}"
+            self._producers[partition] = await open_producer(self._address, transactional_id, TIMEOUT_MS)
+            self._done[partition] = int(await consumer.committed(partition) or 0)
+            if partition in consumer.assignment():
+                consumer.seek(partition, self._done[partition])
 
-        def send_offsets(producer: Any) -> None:
-            metadata = consumer.consumer_group_metadata()
-            _until_done(lambda seconds: producer.send_offsets_to_transaction(behind, metadata, seconds))
+    async def _copied(self, partition: Any, records: Sequence[Any]) -> bool:
+        """One transaction; whether its end is known, and it was a commit."""
+        values = [record.value.decode() for record in records]
+        place = (self._target, partition.partition)
+        appends = tuple(Append(place, f"{value}>{self.name}:{next(self._numbers)}", value) for value in values)
+        span = Span(records[0].offset, records[-1].offset + 1)
+        outcome = await self._outcome(self._producers[partition], partition, appends, span)
+        copied = {(self._source, partition.partition): span}
+        self.note(Transaction(f"{self.name}/{partition.partition}", outcome, appends, copied))
+        return outcome is Outcome.COMMITTED
 
-        return self.transact(appends, copied=spans, send_offsets=send_offsets)
+    async def _outcome(self, producer: Any, partition: Any, appends: Sequence[Append], span: Span) -> Outcome:
+        asked = False
+        try:
+            async with asyncio.timeout(_AIO_SECONDS):
+                await producer.begin_transaction()
+                await send_all(producer, self._target, [append.value for append in appends], partition.partition)
+                await producer.send_offsets_to_transaction({partition: span.last}, self._group)
+                asked = True
+                await producer.commit_transaction()
+        except (AioKafkaError, TimeoutError) as error:
+            self._told(error)
+            return Outcome.UNKNOWN if asked else Outcome.ABORTED
+        return Outcome.COMMITTED
 
-    def _member(self) -> Any:
-        own = {"group.id": self._group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
-        soon = {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 1_000, "fetch.wait.max.ms": 100}
-        consumer = Consumer({**self.server, **own, **soon, "log_level": 0, "error_cb": _nothing})
-        consumer.subscribe([self._source])
-        return consumer
+    def _told(self, error: Exception) -> None:
+        self.errors.append(f"{type(error).__name__}: {error}")
+
+
+async def _soon(work: Coroutine[Any, Any, None]) -> None:
+    with suppress(AioKafkaError, TimeoutError):
+        async with asyncio.timeout(_CALL_SECONDS):
+            await work
 
 
 class Follower(Worker):
     """Reads all partitions from their beginning, until it is ended and has come to all ends."""
 
-    def __init__(self, name: str, server: Server, places: Sequence[Place], *, committed: bool) -> None:
+    def __init__(self, name: str, server: str, places: Sequence[Place], *, committed: bool) -> None:
         super().__init__(name, server)
         self.committed = committed
         self.polls: list[Poll] = []
@@ -277,7 +325,7 @@ class Follower(Worker):
 class OffsetWatch(Worker):
     """Asks for the group's stable offsets over and over, and once more at the end."""
 
-    def __init__(self, server: Server, group: str, source: str) -> None:
+    def __init__(self, server: str, group: str, source: str) -> None:
         super().__init__("offsets", server)
         self.told: list[tuple[Place, int]] = []
         self._group = group
@@ -304,7 +352,7 @@ class OffsetWatch(Worker):
 class TransactionsLoad:
     """All of them at work."""
 
-    def __init__(self, server: Server, prefix: str, seed: int = 0) -> None:
+    def __init__(self, server: str, prefix: str, seed: int = 0) -> None:
         self._server = server
         self._topics = (f"{prefix}-source", f"{prefix}-target")
         source, target = self._topics
@@ -325,7 +373,7 @@ class TransactionsLoad:
 
     def start(self) -> None:
         """Create the topics, and begin."""
-        admin = AdminClient(words(self._server))
+        admin = AdminClient({"bootstrap.servers": self._server})
         created = admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in self._topics])
         for future in created.values():
             future.result(30)
@@ -382,7 +430,7 @@ class TransactionsLoad:
 
 
 @contextmanager
-def transactions_load(server: Server, prefix: str, seed: int = 0) -> Iterator[TransactionsLoad]:
+def transactions_load(server: str, prefix: str, seed: int = 0) -> Iterator[TransactionsLoad]:
     """A load that is under way."""
     running = TransactionsLoad(server, prefix, seed)
     try:

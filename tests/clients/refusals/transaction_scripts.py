@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from bridge.apis import consumer_group_heartbeat, create_topics, delete_records, list_offsets
+from bridge.apis import consumer_group_heartbeat, create_topics, delete_records
 from bridge.kafka.error_codes import ErrorCode
 from tests.apis.wire import unique
 from tests.clients.model import attempts
@@ -39,19 +39,12 @@ class Stage:
         self.p = RawProducer(world.address, self.topic, timeout_ms=timeout_ms)
         self.q = RawProducer(world.address, self.topic)
         self.q.group = self.p.group
-        for partition in (0, 1):
-            self._await_leader(partition)
+        self.p.await_leaders(2)
 
     def close(self) -> None:
         """Hang up."""
         self.p.close()
         self.q.close()
-
-    def _await_leader(self, partition: int) -> None:
-        for _ in attempts("a leader"):
-            answer = self.world.ask(list_offsets.API, records.find(self.topic, partition=partition))
-            if not ErrorCode(answer.topics[0].partitions[0].error_code).retriable:
-                break
 
 
 Step = Callable[[Stage], object]
