@@ -119,6 +119,4 @@ class Faults:
             let_pass(self._choices.uniform(1, 2 * SHORT_SECONDS))
 
     def _slots(self) -> Sequence[str]:
-        return [
-            f"{self._nodes.namespace}-bridge/__bridge_transactions-partition-{number}" for number in range(SLOTS)
-        ]
+        return [f"{self._nodes.namespace}-bridge/__bridge_transactions-partition-{number}" for number in range(SLOTS)]

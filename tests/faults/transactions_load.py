@@ -174,7 +174,7 @@ class Appender(TransactionalWorker):
 
 
 class Rival(Appender):
-    """Another instance with a transactional id that is in use: each fences the one before, wherever that has come to."""
+    """Another instance with an id that is in use: each fences the one before, wherever that has come to."""
 
     def __init__(self, name: str, server: Server, source: str, seed: int) -> None:
         super().__init__(name, server, source, seed)
