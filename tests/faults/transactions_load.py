@@ -1,9 +1,9 @@
 """Transactions under load: producers, copiers and readers at work through whatever happens, and the history of it.
 
-Four producers append to a source, two more take the same transactional id from each other all the time, and one writes
-without transactions. Two copiers read what is committed there and write it to a target with their offsets
-(read-process-write), readers of both levels follow all of it, and one asks for the copiers' offsets all the time.
-Nothing here judges: `transactions_checker` does.
+Four producers append to a source. Two more take the same transactional id from each other all the time, one ends its
+transactions about when their time is over, and one writes without any. Two copiers read what is committed there and
+write it to a target with their offsets (read-process-write), readers of both levels follow all of it, and one asks for
+the copiers' offsets all the time. Nothing here judges: `transactions_checker` does.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from tests.faults.transactions_checker import Append, History, Outcome, Place, P
 PRODUCERS, RIVALS, COPIERS, PARTITIONS = 4, 2, 2, 4
 TIMEOUT_MS: Final = 10_000
 """Of a transaction: what is left open ends soon."""
+_SHORT_TIMEOUT_MS: Final = 1000
 _SECONDS: Final = 120.0
 """Nothing may take longer, whatever is killed meanwhile."""
 _CALL_SECONDS: Final = 5.0
@@ -43,6 +44,10 @@ _SETTLED_SECONDS: Final = 60.0
 _LEVELS: Final = ("read_committed", "read_uncommitted")
 Told = (KafkaException, SystemError)
 """What confluent-kafka raises; the second where a fatal error interrupts a delivery report."""
+
+
+def _nothing(_: Any) -> None:
+    """Each call tells its own errors; without an error_cb a fatal one makes a flush raise a bare SystemError."""
 
 
 class Worker(threading.Thread, ABC):
@@ -84,6 +89,7 @@ class TransactionalWorker(Worker):
         super().__init__(name, server)
         self.transactions: list[Transaction] = []
         self.committed = 0
+        self.timeout_ms = TIMEOUT_MS
         self._id = transactional_id
         self._numbers = count()
         self._producer: Any = None
@@ -138,7 +144,12 @@ class TransactionalWorker(Worker):
 
     def _renew(self) -> None:
         """A new instance: what the last one had open is aborted, or was committed."""
-        config = {"transactional.id": self._id, "transaction.timeout.ms": TIMEOUT_MS, "linger.ms": 2, "log_level": 0}
+        config = {
+            "transactional.id": self._id,
+            "transaction.timeout.ms": self.timeout_ms,
+            "linger.ms": 2,
+            "log_level": 0,
+        }
         until = time.monotonic() + _SECONDS
         while True:
             producer = Producer({**self.server, **config, "error_cb": _nothing})
@@ -166,11 +177,11 @@ class Appender(TransactionalWorker):
             self._transact()
             self._ended.wait(_PACE)
 
-    def _transact(self) -> None:
+    def _transact(self, before_the_end: Callable[[Any], None] = _nothing) -> None:
         places = [(self._source, self._choices.randrange(PARTITIONS)) for _ in range(_MOST)]
         wanted = places[: self._choices.randint(1, _MOST)]
         commits = self._choices.random() >= _ABORTS
-        self.transact([Append(place, self.value()) for place in wanted], commits=commits)
+        self.transact([Append(place, self.value()) for place in wanted], commits=commits, send_offsets=before_the_end)
 
 
 class Rival(Appender):
@@ -182,10 +193,27 @@ class Rival(Appender):
 
     def work(self) -> None:
         while not self.ended:
-            self._transact()
+            self._transact(self._perhaps_die)
             if self._choices.random() < _ABORTS:
                 self._producer = None
             self._ended.wait(self._choices.uniform(0, _RIVALS_PACE))
+
+    def _perhaps_die(self, _: Any) -> None:
+        """In mid-transaction."""
+        if self._choices.random() < _ABORTS:
+            raise KafkaException(KafkaError(KafkaError._FAIL))
+
+
+class Latecomer(Appender):
+    """Its transactions end about when their time is over."""
+
+    def __init__(self, name: str, server: Server, source: str, seed: int) -> None:
+        super().__init__(name, server, source, seed)
+        self.timeout_ms = _SHORT_TIMEOUT_MS
+
+    def work(self) -> None:
+        while not self.ended:
+            self._transact(lambda _: let_pass(self._choices.uniform(0.5, 2) * _SHORT_TIMEOUT_MS / 1000))
 
 
 class PlainWriter(Worker):
@@ -377,6 +405,7 @@ class TransactionsLoad:
         self.places = [(topic, partition) for topic in self.topics for partition in range(PARTITIONS)]
         self.appenders = [Appender(f"p{n}", server, source, seed * PRODUCERS + n) for n in range(PRODUCERS)]
         self.rivals = [Rival(f"r{n}", server, source, seed * PRODUCERS + n) for n in range(RIVALS)]
+        self.latecomer = Latecomer("late", server, source, seed)
         self.plain = PlainWriter("plain", server, source)
         self.copiers = [Copier(f"c{number}", server, source, target, group) for number in range(COPIERS)]
         self.followers = [
@@ -393,7 +422,7 @@ class TransactionsLoad:
     @property
     def writers(self) -> list[TransactionalWorker | PlainWriter]:
         """Those whose records the others read."""
-        return [*self.appenders, *self.rivals, self.plain, *self.copiers]
+        return [*self.appenders, *self.rivals, self.latecomer, self.plain, *self.copiers]
 
     def start(self) -> None:
         """Create the topics, and begin."""
@@ -464,7 +493,7 @@ class TransactionsLoad:
         return {worker.name: worker.failure for worker in self.workers if worker.failure}
 
     def __str__(self) -> str:
-        transactional = (*self.appenders, *self.rivals, *self.copiers)
+        transactional = (*self.appenders, *self.rivals, self.latecomer, *self.copiers)
         committed = {one.name: f"{one.committed}/{len(one.transactions)}" for one in transactional}
         read = {one.name: one.count for one in self.followers}
         errors = {one.name: one.errors[-1] for one in self.workers if one.errors}
@@ -519,7 +548,3 @@ def _asked(ask: Callable[[Any], Any], wanted: Any) -> Any:
 
 def _note_in(told: list[KafkaError | None]) -> Callable[[KafkaError | None, Any], None]:
     return lambda error, _: told.append(error)
-
-
-def _nothing(_: Any) -> None:
-    """Each call tells its own errors; without an error_cb a fatal one makes a flush raise a bare SystemError."""
