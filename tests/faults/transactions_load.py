@@ -42,6 +42,8 @@ _LOOK_EVERY: Final = 0.05
 _SETTLED_SECONDS: Final = 60.0
 """After the last end nothing may hold a last stable offset, or a group's, for longer."""
 _LEVELS: Final = ("read_committed", "read_uncommitted")
+_STAY: Final = {"metadata.recovery.strategy": "none"}
+"""librdkafka 2.16 forgets all brokers when all are down at once, as when Pulsar is: its transactions then hang."""
 Told = (KafkaException, SystemError)
 """What confluent-kafka raises; the second where a fatal error interrupts a delivery report."""
 
@@ -55,7 +57,7 @@ class Worker(threading.Thread, ABC):
 
     def __init__(self, name: str, server: Server) -> None:
         super().__init__(name=name, daemon=True)
-        self.server = words(server)
+        self.server = {**words(server), **_STAY}
         self.failure = ""
         """Why it has given up."""
         self.errors: list[str] = []
