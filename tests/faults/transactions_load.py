@@ -1,34 +1,33 @@
 """Transactions under load: producers, copiers and readers at work through whatever happens, and the history of it.
 
-Four producers append to a source, two copiers read what is committed there and write it to a target with their offsets
-(read-process-write), readers of both levels follow all of it, and one asks for the copiers' offsets all the time.
-Nothing here judges: `transactions_checker` does.
+Four producers append to a source. Two more take the same transactional id from each other all the time, one ends its
+transactions about when their time is over, and one writes without any. Two copiers read what is committed there and
+write it to a target with their offsets (read-process-write), readers of both levels follow all of it, and one asks for
+the copiers' offsets all the time. Nothing here judges: `transactions_checker` does.
 """
 
 from __future__ import annotations
 
-import asyncio
 import random
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import count, groupby
 from typing import Any, Final
 
-from aiokafka import AIOKafkaConsumer
-from aiokafka.errors import KafkaError as AioKafkaError
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.clients.transactions.aio import drop, open_producer, send_all
+from tests.faults.clients import Server, words
 from tests.faults.processes import let_pass
 from tests.faults.transactions_checker import Append, History, Outcome, Place, Poll, Reading, Span, Transaction
 
-PRODUCERS, COPIERS, PARTITIONS = 4, 2, 4
+PRODUCERS, RIVALS, COPIERS, PARTITIONS = 4, 2, 2, 4
 TIMEOUT_MS: Final = 10_000
 """Of a transaction: what is left open ends soon."""
+_SHORT_TIMEOUT_MS: Final = 1000
 _SECONDS: Final = 120.0
 """Nothing may take longer, whatever is killed meanwhile."""
 _CALL_SECONDS: Final = 5.0
@@ -37,19 +36,28 @@ _ABORTS: Final = 0.2
 _MOST: Final = 5
 """Records of a transaction."""
 _BATCH: Final = 20
-_AIO_SECONDS: Final = 30.0
 _PACE: Final = 0.01
+_RIVALS_PACE: Final = 0.5
 _LOOK_EVERY: Final = 0.05
+_SETTLED_SECONDS: Final = 60.0
+"""After the last end nothing may hold a last stable offset, or a group's, for longer."""
+_LEVELS: Final = ("read_committed", "read_uncommitted")
+_STAY: Final = {"metadata.recovery.strategy": "none"}
+"""librdkafka 2.16 forgets all brokers when all are down at once, as when Pulsar is: its transactions then hang."""
 Told = (KafkaException, SystemError)
 """What confluent-kafka raises; the second where a fatal error interrupts a delivery report."""
+
+
+def _nothing(_: Any) -> None:
+    """Each call tells its own errors; without an error_cb a fatal one makes a flush raise a bare SystemError."""
 
 
 class Worker(threading.Thread, ABC):
     """A client in a thread of its own, which goes on until it is told to end."""
 
-    def __init__(self, name: str, server: str) -> None:
+    def __init__(self, name: str, server: Server) -> None:
         super().__init__(name=name, daemon=True)
-        self.server = {"bootstrap.servers": server}
+        self.server = {**words(server), **_STAY}
         self.failure = ""
         """Why it has given up."""
         self.errors: list[str] = []
@@ -77,49 +85,38 @@ class Worker(threading.Thread, ABC):
 
 
 class TransactionalWorker(Worker):
-    """Has transactions, each noted with what its producer was told of its end."""
+    """One transaction after the other, each noted with what its producer was told of its end."""
 
-    def __init__(self, name: str, server: str) -> None:
+    def __init__(self, name: str, server: Server, transactional_id: str) -> None:
         super().__init__(name, server)
         self.transactions: list[Transaction] = []
         self.committed = 0
-
-    def note(self, transaction: Transaction) -> None:
-        """One has ended, or may have."""
-        self.transactions.append(transaction)
-        self.committed += transaction.outcome is Outcome.COMMITTED
-
-
-class Appender(TransactionalWorker):
-    """Transactions of some records to some partitions by librdkafka, some aborted, each noted with how it ended."""
-
-    def __init__(self, name: str, server: str, source: str, seed: int) -> None:
-        super().__init__(name, server)
-        self._source, self._id = source, f"{source}-{name}"
-        self._choices = random.Random(seed)
+        self.timeout_ms = TIMEOUT_MS
+        self._id = transactional_id
         self._numbers = count()
         self._producer: Any = None
-
-    def work(self) -> None:
-        while not self.ended:
-            places = [(self._source, self._choices.randrange(PARTITIONS)) for _ in range(_MOST)]
-            wanted = places[: self._choices.randint(1, _MOST)]
-            commits = self._choices.random() >= _ABORTS
-            self.transact([Append(place, self.value()) for place in wanted], commits=commits)
-            self._ended.wait(_PACE)
 
     def value(self) -> str:
         """A value that nobody else writes."""
         return f"{self.name}:{next(self._numbers)}"
 
-    def transact(self, appends: Sequence[Append], *, commits: bool) -> None:
+    def transact(
+        self,
+        appends: Sequence[Append],
+        *,
+        commits: bool = True,
+        copied: Mapping[Place, Span] | None = None,
+        send_offsets: Callable[[Any], None] = lambda _: None,
+    ) -> Outcome:
         """Append these, and end so."""
         if self._producer is None:
             self._renew()
-        outcome = self._outcome(appends, commits)
-        self.note(Transaction(self.name, outcome, tuple(appends)))
+        outcome = self._outcome(appends, commits, send_offsets)
+        self.transactions.append(Transaction(self.name, outcome, tuple(appends), dict(copied or {})))
+        self.committed += outcome is Outcome.COMMITTED
+        return outcome
 
-    def _outcome(self, appends: Sequence[Append], commits: bool) -> Outcome:
+    def _outcome(self, appends: Sequence[Append], commits: bool, send_offsets: Callable[[Any], None]) -> Outcome:
         """Without a commit that was asked for, nobody can have committed it."""
         asked = False
         try:
@@ -127,6 +124,7 @@ class Appender(TransactionalWorker):
             for (topic, partition), value, _ in appends:
                 self._producer.produce(topic, value, partition=partition)
             self._producer.flush(_SECONDS)
+            send_offsets(self._producer)
             asked = commits
             _until_done(self._producer.commit_transaction if commits else self._producer.abort_transaction)
         except Told as error:
@@ -135,9 +133,8 @@ class Appender(TransactionalWorker):
         return Outcome.COMMITTED if commits else Outcome.ABORTED
 
     def _after(self, error: Exception, asked: bool) -> Outcome:
-        """Abort where the client can: what it then says is believed, for its user would do the work again."""
-        told = error.args[0]
-        if isinstance(told, KafkaError) and (told.txn_requires_abort() or told.retriable()):
+        """Abort where the client says so: what it then says is believed, for its user would do the work again."""
+        if isinstance(error, KafkaException) and error.args[0].txn_requires_abort():
             try:
                 _until_done(self._producer.abort_transaction)
             except Told as another:
@@ -149,7 +146,12 @@ class Appender(TransactionalWorker):
 
     def _renew(self) -> None:
         """A new instance: what the last one had open is aborted, or was committed."""
-        config = {"transactional.id": self._id, "transaction.timeout.ms": TIMEOUT_MS, "linger.ms": 2, "log_level": 0}
+        config = {
+            "transactional.id": self._id,
+            "transaction.timeout.ms": self.timeout_ms,
+            "linger.ms": 2,
+            "log_level": 0,
+        }
         until = time.monotonic() + _SECONDS
         while True:
             producer = Producer({**self.server, **config, "error_cb": _nothing})
@@ -164,105 +166,132 @@ class Appender(TransactionalWorker):
                 return
 
 
-class Copier(TransactionalWorker):
-    """A member of a group that copies what is committed, with its offsets, by aiokafka.
+class Appender(TransactionalWorker):
+    """Transactions of some records to some partitions; some are aborted."""
 
-    Its transactional ids follow the partitions: who gets one fences who had it, and only then asks how far that one
-    came. librdkafka 2.16 is no use here: its send_offsets_to_transaction never returns where its coordinator is killed.
-    """
-
-    def __init__(self, name: str, server: str, source: str, target: str, group: str) -> None:
-        super().__init__(name, server)
-        self._address, self._source, self._target, self._group = server, source, target, group
-        self._numbers = count()
-        self._producers: dict[Any, Any] = {}
-        self._done: dict[Any, int] = {}
-        """Behind the last records that this one has copied."""
+    def __init__(self, name: str, server: Server, source: str, seed: int) -> None:
+        super().__init__(name, server, f"{source}-{name}")
+        self._source = source
+        self._choices = random.Random(seed)
 
     def work(self) -> None:
-        asyncio.run(self._work())
-
-    async def _work(self) -> None:
         while not self.ended:
-            consumer = AIOKafkaConsumer(
-                self._source, bootstrap_servers=self._address, group_id=self._group, auto_offset_reset="earliest",
-                enable_auto_commit=False, isolation_level="read_committed", heartbeat_interval_ms=1_000,
-                session_timeout_ms=10_000, fetch_max_wait_ms=100,
-            )  # fmt: skip
+            self._transact()
+            self._ended.wait(_PACE)
+
+    def _transact(self, before_the_end: Callable[[Any], None] = _nothing) -> None:
+        places = [(self._source, self._choices.randrange(PARTITIONS)) for _ in range(_MOST)]
+        wanted = places[: self._choices.randint(1, _MOST)]
+        commits = self._choices.random() >= _ABORTS
+        self.transact([Append(place, self.value()) for place in wanted], commits=commits, send_offsets=before_the_end)
+
+
+class Rival(Appender):
+    """Another instance with an id that is in use: each fences the one before, wherever that has come to."""
+
+    def __init__(self, name: str, server: Server, source: str, seed: int) -> None:
+        super().__init__(name, server, source, seed)
+        self._id = f"{source}-rivals"
+
+    def work(self) -> None:
+        while not self.ended:
+            self._transact(self._perhaps_die)
+            if self._choices.random() < _ABORTS:
+                self._producer = None
+            self._ended.wait(self._choices.uniform(0, _RIVALS_PACE))
+
+    def _perhaps_die(self, _: Any) -> None:
+        """In mid-transaction."""
+        if self._choices.random() < _ABORTS:
+            raise KafkaException(KafkaError(KafkaError._FAIL))
+
+
+class Latecomer(Appender):
+    """Its transactions end about when their time is over."""
+
+    def __init__(self, name: str, server: Server, source: str, seed: int) -> None:
+        super().__init__(name, server, source, seed)
+        self.timeout_ms = _SHORT_TIMEOUT_MS
+
+    def work(self) -> None:
+        while not self.ended:
+            self._transact(lambda _: let_pass(self._choices.uniform(0.5, 2) * _SHORT_TIMEOUT_MS / 1000))
+
+
+class PlainWriter(Worker):
+    """An idempotent producer of no transactions; each of its records is one to the checker."""
+
+    def __init__(self, name: str, server: Server, source: str) -> None:
+        super().__init__(name, server)
+        self._source = source
+        self.transactions: list[Transaction] = []
+
+    def work(self) -> None:
+        own = {"enable.idempotence": True, "linger.ms": 0, "log_level": 0, "error_cb": _nothing}
+        producer = Producer({**self.server, **own})
+        for number in count():
+            if self.ended:
+                return
+            append = Append((self._source, number % PARTITIONS), f"{self.name}:{number}")
+            told: list[KafkaError | None] = []
+            producer.produce(self._source, append.value, partition=append.place[1], on_delivery=_note_in(told))
+            producer.flush(_SECONDS)
+            if not told or told[0] is not None:
+                raise AssertionError(f"{append} is not stored: {told or producer}")
+            self.transactions.append(Transaction(self.name, Outcome.COMMITTED, (append,)))
+            self._ended.wait(_LOOK_EVERY)
+
+
+class Copier(TransactionalWorker):
+    """A member of a group that copies what is committed, with its offsets; after a refusal it begins anew."""
+
+    def __init__(self, name: str, server: Server, source: str, target: str, group: str) -> None:
+        super().__init__(name, server, f"{target}-{name}")
+        self._source, self._target, self._group = source, target, group
+
+    def work(self) -> None:
+        while not self.ended:
+            consumer = self._member()
             try:
-                await consumer.start()
-                await self._copy(consumer)
-            except (AioKafkaError, TimeoutError) as error:
-                self._told(error)
+                self._copy(consumer)
             finally:
-                await _soon(consumer.stop())
-                for partition in list(self._producers):
-                    await drop(self._producers.pop(partition))
+                consumer.close()
 
-    async def _copy(self, consumer: Any) -> None:
+    def _copy(self, consumer: Any) -> None:
         while not self.ended:
-            polled = await consumer.getmany(timeout_ms=100, max_records=_BATCH)
-            for partition in self._producers.keys() - consumer.assignment():
-                await drop(self._producers.pop(partition))
-            for partition, records in polled.items():
-                if partition not in self._producers:
-                    await self._take(consumer, partition)
-                elif records[0].offset < self._done.get(partition, 0):
-                    # after a rebalance it begins where the group was while the last transaction was still open
-                    consumer.seek(partition, self._done[partition])
-                elif await self._copied(partition, records):
-                    self._done[partition] = records[-1].offset + 1
-                else:
-                    await drop(self._producers.pop(partition))
+            messages = [one for one in consumer.consume(_BATCH, 0.1) if one.error() is None]
+            if messages and self._copied(consumer, messages) is not Outcome.COMMITTED:
+                return
 
-    async def _take(self, consumer: Any, partition: Any) -> None:
-        """From where the group has come to; what was polled comes again."""
-        async with asyncio.timeout(_AIO_SECONDS):
-            transactional_id = f"{self._target}-{partition.partition}"
-            self._producers[partition] = await open_producer(self._address, transactional_id, TIMEOUT_MS)
-            self._done[partition] = int(await consumer.committed(partition) or 0)
-            if partition in consumer.assignment():
-                consumer.seek(partition, self._done[partition])
+    def _copied(self, consumer: Any, messages: Sequence[Any]) -> Outcome:
+        spans: dict[Place, Span] = {}
+        appends = []
+        for message in messages:
+            place = (self._source, message.partition())
+            first = spans[place].first if place in spans else message.offset()
+            spans[place] = Span(first, message.offset() + 1)
+            value = message.value().decode()
+            appends.append(Append((self._target, message.partition()), f"{value}>{self.value()}", value))
+        behind = [TopicPartition(topic, partition, span.last) for (topic, partition), span in spans.items()]
 
-    async def _copied(self, partition: Any, records: Sequence[Any]) -> bool:
-        """One transaction; whether its end is known, and it was a commit."""
-        values = [record.value.decode() for record in records]
-        place = (self._target, partition.partition)
-        appends = tuple(Append(place, f"{value}>{self.name}:{next(self._numbers)}", value) for value in values)
-        span = Span(records[0].offset, records[-1].offset + 1)
-        outcome = await self._outcome(self._producers[partition], partition, appends, span)
-        copied = {(self._source, partition.partition): span}
-        self.note(Transaction(f"{self.name}/{partition.partition}", outcome, appends, copied))
-        return outcome is Outcome.COMMITTED
+        def send_offsets(producer: Any) -> None:
+            metadata = consumer.consumer_group_metadata()
+            _until_done(lambda seconds: producer.send_offsets_to_transaction(behind, metadata, seconds))
 
-    async def _outcome(self, producer: Any, partition: Any, appends: Sequence[Append], span: Span) -> Outcome:
-        asked = False
-        try:
-            async with asyncio.timeout(_AIO_SECONDS):
-                await producer.begin_transaction()
-                await send_all(producer, self._target, [append.value for append in appends], partition.partition)
-                await producer.send_offsets_to_transaction({partition: span.last}, self._group)
-                asked = True
-                await producer.commit_transaction()
-        except (AioKafkaError, TimeoutError) as error:
-            self._told(error)
-            return Outcome.UNKNOWN if asked else Outcome.ABORTED
-        return Outcome.COMMITTED
+        return self.transact(appends, copied=spans, send_offsets=send_offsets)
 
-    def _told(self, error: Exception) -> None:
-        self.errors.append(f"{type(error).__name__}: {error}")
-
-
-async def _soon(work: Coroutine[Any, Any, None]) -> None:
-    with suppress(AioKafkaError, TimeoutError):
-        async with asyncio.timeout(_CALL_SECONDS):
-            await work
+    def _member(self) -> Any:
+        own = {"group.id": self._group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+        soon = {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 1_000, "fetch.wait.max.ms": 100}
+        consumer = Consumer({**self.server, **own, **soon, "log_level": 0, "error_cb": _nothing})
+        consumer.subscribe([self._source])
+        return consumer
 
 
 class Follower(Worker):
     """Reads all partitions from their beginning, until it is ended and has come to all ends."""
 
-    def __init__(self, name: str, server: str, places: Sequence[Place], *, committed: bool) -> None:
+    def __init__(self, name: str, server: Server, places: Sequence[Place], *, committed: bool) -> None:
         super().__init__(name, server)
         self.committed = committed
         self.polls: list[Poll] = []
@@ -325,15 +354,14 @@ class Follower(Worker):
 class OffsetWatch(Worker):
     """Asks for the group's stable offsets over and over, and once more at the end."""
 
-    def __init__(self, server: str, group: str, source: str) -> None:
+    def __init__(self, server: Server, group: str, source: str) -> None:
         super().__init__("offsets", server)
         self.told: list[tuple[Place, int]] = []
         self._group = group
         self._wanted = [TopicPartition(source, partition) for partition in range(PARTITIONS)]
 
     def work(self) -> None:
-        own = {"group.id": self._group, "isolation.level": "read_committed", "log_level": 0, "error_cb": _nothing}
-        consumer = Consumer({**self.server, **own})
+        consumer = self._consumer()
         try:
             while not self.ended:
                 try:
@@ -341,9 +369,27 @@ class OffsetWatch(Worker):
                 except KafkaException as error:
                     self.errors.append(str(error))
                 self._ended.wait(_LOOK_EVERY)
-            self._note(_asked(lambda wanted: consumer.committed(wanted, _CALL_SECONDS), self._wanted))
+            self._note(_asked(self._told_by(consumer), self._wanted))
         finally:
             consumer.close()
+
+    def ask(self, seconds: float) -> None:
+        """Ask once, beside the others, until all are stable; AssertionError where one is not in time."""
+        consumer = self._consumer()
+        until = time.monotonic() + seconds
+        try:
+            while unstable := [one for one in _asked(self._told_by(consumer), self._wanted) if one.error]:
+                assert time.monotonic() < until, f"these offsets are not stable: {unstable}"
+                let_pass(_LOOK_EVERY)
+        finally:
+            consumer.close()
+
+    def _consumer(self) -> Any:
+        own = {"group.id": self._group, "isolation.level": "read_committed", "log_level": 0, "error_cb": _nothing}
+        return Consumer({**self.server, **own})
+
+    def _told_by(self, consumer: Any) -> Callable[[Any], Any]:
+        return lambda wanted: consumer.committed(wanted, _CALL_SECONDS)
 
     def _note(self, found: Sequence[Any]) -> None:
         self.told += [((one.topic, one.partition), one.offset) for one in found if one.offset >= 0 and not one.error]
@@ -352,13 +398,17 @@ class OffsetWatch(Worker):
 class TransactionsLoad:
     """All of them at work."""
 
-    def __init__(self, server: str, prefix: str, seed: int = 0) -> None:
+    def __init__(self, server: Server, prefix: str, seed: int = 0) -> None:
         self._server = server
-        self._topics = (f"{prefix}-source", f"{prefix}-target")
-        source, target = self._topics
+        self._lookers: dict[str, Any] = {}
+        self.topics = (f"{prefix}-source", f"{prefix}-target")
+        source, target = self.topics
         group = f"{prefix}-copiers"
-        self.places = [(topic, partition) for topic in self._topics for partition in range(PARTITIONS)]
+        self.places = [(topic, partition) for topic in self.topics for partition in range(PARTITIONS)]
         self.appenders = [Appender(f"p{n}", server, source, seed * PRODUCERS + n) for n in range(PRODUCERS)]
+        self.rivals = [Rival(f"r{n}", server, source, seed * PRODUCERS + n) for n in range(RIVALS)]
+        self.latecomer = Latecomer("late", server, source, seed)
+        self.plain = PlainWriter("plain", server, source)
         self.copiers = [Copier(f"c{number}", server, source, target, group) for number in range(COPIERS)]
         self.followers = [
             Follower(name, server, self.places, committed=name != "all")
@@ -369,12 +419,17 @@ class TransactionsLoad:
     @property
     def workers(self) -> list[Worker]:
         """Everybody."""
-        return [*self.appenders, *self.copiers, *self.followers, self.offsets]
+        return [*self.writers, *self.followers, self.offsets]
+
+    @property
+    def writers(self) -> list[TransactionalWorker | PlainWriter]:
+        """Those whose records the others read."""
+        return [*self.appenders, *self.rivals, self.latecomer, self.plain, *self.copiers]
 
     def start(self) -> None:
         """Create the topics, and begin."""
-        admin = AdminClient({"bootstrap.servers": self._server})
-        created = admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in self._topics])
+        admin = AdminClient(words(self._server))
+        created = admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in self.topics])
         for future in created.values():
             future.result(30)
         for worker in self.workers:
@@ -401,15 +456,32 @@ class TransactionsLoad:
 
     def stop(self) -> History:
         """End all transactions, read to the ends, read all again with readers that come late."""
-        _end([*self.appenders, *self.copiers])
+        _end(self.writers)
+        self._wait_until_stable()
         late = [Follower(f"late {level}", self._server, self.places, committed=level) for level in (True, False)]
         for follower in late:
             follower.start()
         _end([*self.followers, *late, self.offsets])
         assert not self._failures(), self._failures()
-        transactions = [one for worker in (*self.appenders, *self.copiers) for one in worker.transactions]
+        transactions = [one for worker in self.writers for one in worker.transactions]
         readings = tuple(follower.reading for follower in (*self.followers, *late))
         return History(tuple(transactions), readings, (), tuple(self.offsets.told))
+
+    def _wait_until_stable(self) -> None:
+        """Nothing is open any more: both levels have the same ends, and the group's offsets are told as stable."""
+        until = time.monotonic() + _SETTLED_SECONDS
+        for place in self.places:
+            while (ends := {level: self._end(place, level) for level in _LEVELS})[_LEVELS[0]] != ends[_LEVELS[1]]:
+                assert time.monotonic() < until, f"after {_SETTLED_SECONDS:.0f} s the ends of {place} are {ends}"
+                let_pass(_LOOK_EVERY)
+        self.offsets.ask(max(until - time.monotonic(), _CALL_SECONDS))
+
+    def _end(self, place: Place, level: str) -> int:
+        if level not in self._lookers:
+            own = {"group.id": "unused", "isolation.level": level, "log_level": 0, "error_cb": _nothing}
+            self._lookers[level] = Consumer({**words(self._server), **own})
+        looker = self._lookers[level]
+        return int(_asked(lambda at: looker.get_watermark_offsets(at, _CALL_SECONDS), TopicPartition(*place))[1])
 
     def abandon(self) -> None:
         """Let every thread end, whatever state it is in."""
@@ -423,14 +495,15 @@ class TransactionsLoad:
         return {worker.name: worker.failure for worker in self.workers if worker.failure}
 
     def __str__(self) -> str:
-        committed = {one.name: f"{one.committed}/{len(one.transactions)}" for one in (*self.appenders, *self.copiers)}
+        transactional = (*self.appenders, *self.rivals, self.latecomer, *self.copiers)
+        committed = {one.name: f"{one.committed}/{len(one.transactions)}" for one in transactional}
         read = {one.name: one.count for one in self.followers}
         errors = {one.name: one.errors[-1] for one in self.workers if one.errors}
         return f"committed {committed}, read {read}, errors {errors}"
 
 
 @contextmanager
-def transactions_load(server: str, prefix: str, seed: int = 0) -> Iterator[TransactionsLoad]:
+def transactions_load(server: Server, prefix: str, seed: int = 0) -> Iterator[TransactionsLoad]:
     """A load that is under way."""
     running = TransactionsLoad(server, prefix, seed)
     try:
@@ -475,5 +548,5 @@ def _asked(ask: Callable[[Any], Any], wanted: Any) -> Any:
             let_pass(_LOOK_EVERY)
 
 
-def _nothing(_: Any) -> None:
-    """Each call tells its own errors; without an error_cb a fatal one makes a flush raise a bare SystemError."""
+def _note_in(told: list[KafkaError | None]) -> Callable[[KafkaError | None, Any], None]:
+    return lambda error, _: told.append(error)

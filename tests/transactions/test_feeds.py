@@ -9,6 +9,7 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.storage.visibility import Identity, Outcome, Transaction
 from bridge.telemetry.metrics import TransactionMetrics
+from bridge.transactions.slot_table import SlotCopy
 from bridge.transactions.transactions import Partition, Transactions
 from tests.owned_log.model import play_on_model
 from tests.owned_log.nodes import LogSite
@@ -118,6 +119,24 @@ def test_a_slot_goes_from_one_to_the_other_and_both_know_all() -> None:
         await confirmed(one)
         for at in (one, other):
             assert await at.stamp("x", first.identity.producer_id, 0, [(TOPIC_ID, 0)]) == second
+        await one.close()
+        await other.close()
+
+    play_on_model(play)
+
+
+def test_a_copy_that_a_follower_completes_too_late_takes_no_holders_place() -> None:
+    async def play(site: LogSite, world: World) -> None:
+        one, other = await node(site, world.settings(), ALL), await node(site, world.settings())
+        first = await begin(one)
+        await confirmed(other)
+        late = other._feeds._followers[first.slot]
+        one.assign((), ())
+        other.assign(ALL, ())
+        await until(lambda: other.is_holder("x"))
+        late._swapped(SlotCopy())
+        await end(other, first)
+        assert other.outcomes.outcome(first) is Outcome.ABORTED
         await one.close()
         await other.close()
 
