@@ -4,8 +4,6 @@ Those that have an open transaction there are listed, and those that have writte
 minutes, as Pulsar has no list of them.
 """
 
-from collections.abc import Sequence
-
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, with_defaults
@@ -16,8 +14,6 @@ from bridge.requests.session import Session
 from bridge.runtime.futures import gathered
 from bridge.security.acls import Operation
 from bridge.storage.names import check
-from bridge.storage.topics.topic import Topic
-from bridge.storage.visibility import OpenTransaction
 
 
 @message
@@ -75,8 +71,6 @@ class Response:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """List the producers of each partition."""
-    if broker.transactions is not None:
-        await broker.transactions.outcomes.confirm()
 
     async def topic(wanted: RequestTopic) -> ResponseTopic:
         found = (_partition(wanted.name, index, broker) for index in wanted.partition_indexes)
@@ -93,6 +87,7 @@ async def _partition(name: str, index: int, broker: Broker) -> ResponsePartition
             unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             raise KafkaError(unknown, unknown.text)
         log = await leadership.opened(broker, topic, index)
+        transactions = await log.open_transactions()
     except KafkaError as error:
         return ResponsePartition(
             partition_index=index, error_code=error.code, error_message=error.message or None, active_producers=[]
@@ -101,20 +96,16 @@ async def _partition(name: str, index: int, broker: Broker) -> ResponsePartition
         one: Producer(producer_id=one, producer_epoch=last.epoch, last_sequence=last.sequence, coordinator_epoch=-1)
         for one, last in log.producers()
     }
-    for transaction, first, begun_ms in _open_in(topic, index, broker):
+    for transaction, first, written_ms in transactions:
         producer_id, epoch, _ = transaction.identity
         producer = producers.setdefault(producer_id, with_defaults(Producer, producer_id=producer_id))
         producer.producer_epoch = epoch
         producer.coordinator_epoch = 0
-        producer.last_timestamp = begun_ms
-        producer.current_txn_start_offset = log.known_start if first is None else first
+        producer.last_timestamp = written_ms
+        producer.current_txn_start_offset = first
     return ResponsePartition(
         partition_index=index, error_code=ErrorCode.NONE, active_producers=list(producers.values())
     )
-
-
-def _open_in(topic: Topic, index: int, broker: Broker) -> Sequence[OpenTransaction]:
-    return () if broker.transactions is None else broker.transactions.outcomes.open_in(topic.id.hex, index)
 
 
 API = Api(

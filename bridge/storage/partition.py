@@ -27,7 +27,7 @@ from bridge.storage.read.log_end import LogEnd
 from bridge.storage.read.log_reader import LogReader
 from bridge.storage.read.log_start import LogStart
 from bridge.storage.read.search import Search
-from bridge.storage.read.stable_offset import StableOffset
+from bridge.storage.read.stable_offset import OpenHere, StableOffset
 from bridge.storage.read.tail import TopicRecreated
 from bridge.storage.read.tail_owner import TailOwner
 from bridge.storage.read.time_lookup import TimeLookup, TimeOffset
@@ -272,6 +272,11 @@ class PartitionLog:
     def last_stable(self) -> int:
         """The last stable offset as far as it is known: before it no transaction is open."""
         return self._stable.offset
+
+    async def open_transactions(self) -> list[OpenHere]:
+        """The open transactions that have written here, or may have, of all that is stored now."""
+        await self.latest(committed=True)
+        return self._stable.open_here
 
     async def _refused(self) -> list[bytes]:
         self._check_open()

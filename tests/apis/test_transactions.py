@@ -258,14 +258,8 @@ def test_tools_see_what_is_open(producer: Producer) -> None:
         ask(node, describe_producers.API, describe_producers.Request(topics=wanted)).topics[0].partitions[0]
         for node in (producer.here, producer.elsewhere)
     ]
-    found = {
-        one.producer_id: one
-        for answer in answers
-        if answer.error_code == ErrorCode.NONE
-        for one in answer.active_producers
-    }
-    assert found[producer.id].current_txn_start_offset >= 0
-    assert found[producer.id].coordinator_epoch == 0
+    found = [one for answer in answers if answer.error_code == ErrorCode.NONE for one in answer.active_producers]
+    assert producer.id not in {one.producer_id for one in found}  # it has written nothing
     producer.end()
 
 

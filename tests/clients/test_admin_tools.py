@@ -10,6 +10,8 @@ import pytest
 from tests.clients.endpoint import Endpoint, unique
 from tests.clients.members import until_read
 from tests.clients.scene import PARTITIONS, Scene
+from tests.clients.transactions.confluent import ConfluentProducer
+from tests.clients.transactions.model import Fenced
 from tests.support.group_tool import GROUPS, table
 from tests.support.java import run_tool
 
@@ -120,7 +122,7 @@ def test_leaders_and_replicas_are_where_they_should_be(endpoint: Endpoint, scene
     assert "No partition reassignments found." in tool(endpoint, REASSIGNMENT, "--list")
 
 
-def test_there_are_no_quotas_yet_and_no_hanging_transactions(endpoint: Endpoint, scene: Scene) -> None:
+def test_there_are_no_quotas_yet_and_no_transactions(endpoint: Endpoint, scene: Scene) -> None:
     for kind in ("clients", "ips"):
         assert tool(endpoint, CONFIGS, "--describe", "--entity-type", kind) == ""
     with pytest.raises(AssertionError, match="failed because the ID could not be found"):
@@ -131,6 +133,52 @@ def test_there_are_no_quotas_yet_and_no_hanging_transactions(endpoint: Endpoint,
     assert headings.split()[:2] == ["ProducerId", "ProducerEpoch"] and not producers
     with pytest.raises(AssertionError, match="ended with 1"):
         tool(endpoint, TRANSACTIONS, "abort", "--topic", scene.topic, "--partition", "0", "--start-offset", "0")
+
+
+def transactions(endpoint: Endpoint, first_heading: str, *arguments: str) -> list[dict[str, str]]:
+    return table(tool(endpoint, TRANSACTIONS, *arguments), first_heading)
+
+
+def test_an_open_transaction_is_shown_and_ended(endpoint: Endpoint, scene: Scene) -> None:
+    name, of_topic = unique("transactional"), ["--topic", scene.topic]
+    producer = ConfluentProducer(endpoint.kafka, name)
+    scene.write(PARTITIONS)
+    producer.begin()
+    producer.send(scene.topic, ["a", "b"])
+    of_id, named = ["--transactional-id", name], ["--transactional-id-pattern", name]
+    (listed,) = transactions(endpoint, "TransactionalId", "list", *named)
+    assert (listed["TransactionalId"], listed["TransactionState"]) == (name, "Ongoing")
+    (described,) = transactions(endpoint, "CoordinatorId", "describe", *of_id)
+    assert described["TransactionState"] == "Ongoing"
+    assert described["TransactionTimeoutMs"] == "60000"
+    assert described["TopicPartitions"] == f"{scene.topic}-0"
+    assert int(described["CurrentTransactionStartTimeMs"]) > 0
+    writers = transactions(endpoint, "ProducerId", "describe-producers", *of_topic, "--partition", "0")
+    (writer,) = (row for row in writers if row["CurrentTransactionStartOffset"] != "None")
+    assert writer["ProducerId"] == listed["ProducerId"] == described["ProducerId"]
+    assert writer["ProducerEpoch"] == described["ProducerEpoch"]
+    assert (writer["LastSequence"], writer["CurrentTransactionStartOffset"]) == ("1", "1")
+    # what its coordinator knows of does not hang, however long it is open
+    assert transactions(endpoint, "Topic", "find-hanging", *of_topic, "--max-transaction-timeout", "0") == []
+    tool(endpoint, TRANSACTIONS, "forceTerminateTransaction", "--transactionalId", name)
+    (ended,) = transactions(endpoint, "CoordinatorId", "describe", *of_id)
+    assert ended["TransactionState"] == "Empty"
+    with pytest.raises(Fenced):
+        producer.commit()
+
+
+def test_the_tool_does_not_abort(endpoint: Endpoint, scene: Scene) -> None:
+    """Kafka does, behind the coordinator's back: a transaction is told "committed" then that was aborted."""
+    producer = ConfluentProducer(endpoint.kafka, unique("transactional"))
+    producer.begin()
+    producer.send(scene.topic, ["a"])
+    request = ["abort", "--topic", scene.topic, "--partition", "0", "--start-offset", "0"]
+    if endpoint.name == "bridge":
+        with pytest.raises(AssertionError, match="INVALID_TXN_STATE"):
+            tool(endpoint, TRANSACTIONS, *request)
+    else:
+        tool(endpoint, TRANSACTIONS, *request)
+    producer.commit()
 
 
 def test_versions_are_told(endpoint: Endpoint) -> None:

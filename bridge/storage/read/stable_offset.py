@@ -6,17 +6,27 @@ answer, one control batch spans their offsets, so that the reader's position mov
 for them. The list of aborted transactions stays empty: a client has nothing to filter.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from bridge.storage.read.batches import Batch, ControlBatch
 from bridge.storage.read.log_end import LogEnd
 from bridge.storage.read.search import Search
-from bridge.storage.visibility import Outcome, Outcomes, Transaction
+from bridge.storage.visibility import OpenTransaction, Outcome, Outcomes, Transaction
 
 _CLOCKS_MS: Final = 10_000
 """How far the clocks of a node and of Pulsar may be apart."""
+
+
+class OpenHere(NamedTuple):
+    """Where an open transaction has written in a partition."""
+
+    transaction: Transaction
+    first: int
+    """Its first offset; where that may not have been met, one at or below it."""
+    written_ms: int = -1
+    """When its last entry was published; −1 where none was met."""
 
 
 class StableOffset:
@@ -41,7 +51,7 @@ class StableOffset:
         self._search = search
         self._topic_id = topic_id
         self._partition = partition
-        self._open: dict[Transaction, int] = {}  # those met, with the first offset at which
+        self._open: dict[Transaction, OpenHere] = {}  # those met
         self._found: dict[Transaction, int] = {}  # for those named here, where their records may begin
 
     @property
@@ -50,16 +60,26 @@ class StableOffset:
         named = self._outcomes.open_in(self._topic_id, self._partition)
         if not named and not self._open:
             return self._end.offset
+        firsts = [self._end.offset, *(one.first for one in self._all(named))]
+        return max(min(firsts), self._start())
+
+    @property
+    def open_here(self) -> list[OpenHere]:
+        """The open transactions that have written here, or may have; as far as it is known without asking."""
+        named = self._outcomes.open_in(self._topic_id, self._partition)
+        return [one for one in self._all(named) if one.first < self._end.offset]
+
+    def _all(self, named: Sequence[OpenTransaction]) -> Iterable[OpenHere]:
         outcome = self._outcomes.outcome
-        found = [first for one, first in self._open.items() if outcome(one) is Outcome.OPEN]
-        found.append(self._end.offset)
+        found = {one: here for one, here in self._open.items() if outcome(one) is Outcome.OPEN}
         met_from = self._met_from()
         for one in named:
             first = self._found.get(one.transaction) if one.first is None else one.first
             # else its records were met, if there are any
             if first is not None and (met_from is None or first < met_from):
-                found.append(first)
-        return max(min(found), self._start())
+                here = found.get(one.transaction, OpenHere(one.transaction, first))
+                found[one.transaction] = here._replace(first=min(first, here.first))
+        return found.values()
 
     async def ask(self) -> int:
         """The last stable offset of what is stored up to the end as it is known now; KafkaError if it cannot be told.
@@ -83,9 +103,12 @@ class StableOffset:
         transaction = batch.transaction
         if transaction is None or self._outcomes.outcome(transaction) is not Outcome.OPEN:
             return
-        if transaction not in self._open:
+        known = self._open.get(transaction)
+        if known is None:
             self._outcomes.watch(transaction, partial(self._decided, transaction))
-        self._open[transaction] = min(self._open.get(transaction, batch.base), batch.base)
+            known = OpenHere(transaction, batch.base)
+        first, written_ms = min(known.first, batch.base), max(known.written_ms, batch.published_at)
+        self._open[transaction] = OpenHere(transaction, first, written_ms)
 
     def visible(self, batches: Sequence[Batch]) -> Sequence[Batch | ControlBatch]:
         """What readers of committed records get of these consecutive batches; nothing before an open transaction."""

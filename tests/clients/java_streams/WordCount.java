@@ -6,7 +6,7 @@ import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
 import org.apache.kafka.streams.kstream.Produced;
 
-/** Kafka Streams' own first example: counts words through a repartition topic; at_least_once, as is the default. */
+/** Kafka Streams' own first example: counts words through a repartition topic; arguments after the fifth are settings. */
 public final class WordCount {
     public static void main(String[] arguments) throws Exception {
         Properties config = new Properties();
@@ -20,6 +20,10 @@ public final class WordCount {
         // an application that ends does not leave its group: its successor waits until the session is over
         config.put("session.timeout.ms", "6000");
         config.put("heartbeat.interval.ms", "500");
+        for (int each = 5; each < arguments.length; each++) {
+            String[] setting = arguments[each].split("=", 2);
+            config.put(setting[0], setting[1]);
+        }
         StreamsBuilder builder = new StreamsBuilder();
         builder.<String, String>stream(arguments[2])
                 .flatMapValues(line -> Arrays.asList(line.toLowerCase().split(" ")))

@@ -172,6 +172,40 @@ async def test_an_open_transaction_holds_the_stable_offset_before_it_is_met(benc
     assert await log.latest(committed=True) == 6
 
 
+async def test_a_transaction_that_began_before_it_is_followed_holds_the_stable_offset_where_it_may_have_begun(
+    bench: Bench,
+) -> None:
+    """A node that took the partition over meets its later entries, and not its first."""
+    outcomes, topic, whose = KnownOutcomes(), await bench.topic(), transaction(1)
+    writer = bench.log(topic, outcomes=outcomes)
+    for sequence in (0, 2):
+        await bench.append(writer, part(whose, sequence))
+    for first in (0, None):
+        outcomes.named = [OpenTransaction(whose, first, 1)]
+        log = bench.log(topic, outcomes=outcomes)
+        await log.read(await log.latest(), 1, 0)  # opens the tail, at the end
+        await bench.append(writer, part(whose, 4 if first == 0 else 6))
+        assert await log.latest(committed=True) == log.last_stable == 0
+        ((found, at, written_ms),) = await log.open_transactions()
+        assert (found, at) == (whose, 0)
+        assert written_ms > 0
+
+
+async def test_what_others_write_before_its_first_entry_is_stable(bench: Bench) -> None:
+    outcomes, whose, silent = KnownOutcomes(), transaction(1), transaction(2)
+    log = bench.log(await bench.topic(), outcomes=outcomes)
+    await log.read(0, 1, 0)  # opens the tail
+    outcomes.named = [OpenTransaction(whose, 0, 0), OpenTransaction(silent, 6, 0)]
+    assert await log.open_transactions() == []
+    await bench.append(log, part(None, 0))
+    await bench.append(log, part(whose, 0))
+    await bench.append(log, part(whose, 2))
+    assert await log.latest(committed=True) == log.last_stable == 2
+    assert [one[:2] for one in await log.open_transactions()] == [(whose, 2)]
+    outcomes.decide(whose, Outcome.COMMITTED)
+    assert await log.open_transactions() == []
+
+
 async def test_without_transactions_nothing_is_asked(bench: Bench) -> None:
     outcomes = KnownOutcomes()
     log = bench.log(await bench.topic(), outcomes=outcomes)
