@@ -71,6 +71,10 @@ async def handle(request: Request, broker: Broker, session: Session) -> _Sent:
     """Give every batch its place in its partition; answer when Pulsar has stored them all (acks 1 as well as all)."""
     refusal, checks = _refusal(request), checks_of(broker, session)
     work = _Work(request, broker, session)
+    of_transaction = any([is_transactional(append.records or b"") for append in work.appends])
+    if of_transaction and refusal is None:
+        await own_task()
+        refusal = await _refused_transaction(request.transactional_id, checks)
     if refusal is not None:
         for append in work.appends:
             append.error = refusal
@@ -80,13 +84,21 @@ async def handle(request: Request, broker: Broker, session: Session) -> _Sent:
         for append in work.appends:
             if append.topic in denied:
                 append.error = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    if request.transactional_id is not None and refusal is None:
-        await own_task()
-        await work.find_transactions(request.transactional_id, checks)
+    if of_transaction and request.transactional_id is not None:
+        await work.find_transactions(request.transactional_id)
     await work.prepare()
     work.refuse_outside_transactions()
     await work.send()
     return work.sent()
+
+
+async def _refused_transaction(transactional_id: str | None, checks: Checks | None) -> KafkaError | None:
+    """Why a request with batches of a transaction is refused as a whole."""
+    if transactional_id is not None:
+        named = Resource(TRANSACTIONAL_ID, transactional_id)
+        if checks is None or await checks.allows(Operation.WRITE, named):
+            return None
+    return KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 
 async def denied_topics(checks: Checks, topics: list[str]) -> Collection[str]:
@@ -119,23 +131,14 @@ class _Work:
             self.appends, topics.threads, topics.conversion_memory, deadline, allow_zstd=self._version >= _ZSTD
         )
 
-    async def find_transactions(self, transactional_id: str, checks: Checks | None) -> None:
+    async def find_transactions(self, transactional_id: str) -> None:
         """Learn of which transaction each batch is that says that it is of one; what is refused has its error."""
-        appends = [
-            append for append in self.appends if append.error is None and is_transactional(append.records or b"")
-        ]
-        error = None
-        if checks is not None and not await checks.allows(
-            Operation.WRITE, Resource(TRANSACTIONAL_ID, transactional_id)
-        ):
-            error = KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        elif len({producer_in(append.records or b"")[0] for append in appends}) > 1:
-            error = KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "batches of several producers in a transaction")
-        if error is None:
-            await for_each(partial(self._find_transaction, transactional_id), appends)
-        else:
-            for append in self.appends:
-                append.error = append.error or error
+        appends = [append for append in self.appends if is_transactional(append.records or b"")]
+        if len({producer_in(append.records or b"")[0] for append in appends}) > 1:
+            for append in appends:
+                text = "batches of several producers in a transaction"
+                append.error = append.error or KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, text)
+        await for_each(partial(self._find_transaction, transactional_id), appends)
 
     async def _find_transaction(self, transactional_id: str, append: PartitionAppend) -> None:
         broker, (producer_id, epoch, _) = self._broker, producer_in(append.records or b"")

@@ -101,7 +101,8 @@ def producer_of(metadata: MessageMetadata) -> tuple[int, int, int]:
 
 
 def transaction_of(metadata: MessageMetadata) -> Transaction | None:
-    """The transaction that an entry's records are of; None also where its mark cannot be read, as its records cannot.
+    """The transaction that an entry says its records are of; None also where its mark cannot be read, as its records
+    cannot.
 
     What another cluster's bridge has written, and Pulsar has copied here, is of none: its outcomes are recorded there.
     """

@@ -232,8 +232,9 @@ class Feeds:
         loaded = self._loaded.setdefault(slot, asyncio.get_running_loop().create_future())
 
         def swapped(copy: SlotCopy) -> None:
-            if self._followers.get(slot) is follower:  # else it is about to be closed: the log's copy is newer
-                self._table.show(slot, copy)
+            if self._followers.get(slot) is not follower:
+                return  # it is being closed: the slot is held here, and the log's copy is newer
+            self._table.show(slot, copy)
             if not loaded.done():
                 loaded.set_result(None)
 

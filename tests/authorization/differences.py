@@ -36,16 +36,7 @@ class Difference:
         return " ".join(sorted(parts - {""})) or ErrorCode.NONE.name
 
 
-_NO_TRANSACTIONS = "transactions are refused, by one error for all of their requests"
-_EACH = r"([^:]*)(:.*)?"
-_ID_FAILED = "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
-
 DIFFERENCES = [
-    Difference("Produce v.*: transactional batch$", _NO_TRANSACTIONS, _EACH, rf"\1:{_ID_FAILED}"),
-    Difference("Produce v.*: transactional batch of another", _NO_TRANSACTIONS, _EACH, rf"\1:{_ID_FAILED}"),
-    Difference("Produce v.* transactional id$", _NO_TRANSACTIONS, _EACH, rf"\1:{_ID_FAILED}"),
-    Difference("Produce v.*: transactional batch without", "what is wrong with the topic is told first",
-               r"(\w+-topic/0)", rf"\1:{_ID_FAILED}", like="Produce v12: batch"),
     Difference("Fetch v.*: as a follower", "there are no followers: a Fetch of one that may is a consumer's",
                r"(\w+-topic/0):NOT_LEADER_OR_FOLLOWER", r"\1"),
     Difference("Metadata v.*: to be created", "the topic is there when the answer is",

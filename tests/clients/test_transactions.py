@@ -84,6 +84,8 @@ class Stage:
         """Another topic."""
         topic = unique("transactions")
         self._clients["confluent"].create_topic(topic, partitions)
+        with RawProducer(self._clients.endpoint.kafka, topic) as raw:
+            raw.await_leaders(partitions)
         return topic
 
     def producer(self, transactional_id: str = "", timeout_ms: int = 60_000) -> Producer:

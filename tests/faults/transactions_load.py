@@ -1,8 +1,9 @@
 """Transactions under load: producers, copiers and readers at work through whatever happens, and the history of it.
 
-Four producers append to a source, two copiers read what is committed there and write it to a target with their offsets
-(read-process-write), readers of both levels follow all of it, and one asks for the copiers' offsets all the time.
-Nothing here judges: `transactions_checker` does.
+Four producers append to a source. Two more take the same transactional id from each other all the time, one ends its
+transactions about when their time is over, and one writes without any. Two copiers read what is committed there and
+write it to a target with their offsets (read-process-write), readers of both levels follow all of it, and one asks for
+the copiers' offsets all the time. Nothing here judges: `transactions_checker` does.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from tests.faults.clients import Server, words
 from tests.faults.processes import let_pass
 from tests.faults.transactions_checker import Append, History, Outcome, Place, Poll, Reading, Span, Transaction
 
-PRODUCERS, COPIERS, PARTITIONS = 4, 2, 4
+PRODUCERS, RIVALS, COPIERS, PARTITIONS = 4, 2, 2, 4
 TIMEOUT_MS: Final = 10_000
 """Of a transaction: what is left open ends soon."""
+_SHORT_TIMEOUT_MS: Final = 1000
 _SECONDS: Final = 120.0
 """Nothing may take longer, whatever is killed meanwhile."""
 _CALL_SECONDS: Final = 5.0
@@ -35,9 +37,19 @@ _MOST: Final = 5
 """Records of a transaction."""
 _BATCH: Final = 20
 _PACE: Final = 0.01
+_RIVALS_PACE: Final = 0.5
 _LOOK_EVERY: Final = 0.05
+_SETTLED_SECONDS: Final = 60.0
+"""After the last end nothing may hold a last stable offset, or a group's, for longer."""
+_LEVELS: Final = ("read_committed", "read_uncommitted")
+_STAY: Final = {"metadata.recovery.strategy": "none"}
+"""librdkafka 2.16 forgets all brokers when all are down at once, as when Pulsar is: its transactions then hang."""
 Told = (KafkaException, SystemError)
 """What confluent-kafka raises; the second where a fatal error interrupts a delivery report."""
+
+
+def _nothing(_: Any) -> None:
+    """Each call tells its own errors; without an error_cb a fatal one makes a flush raise a bare SystemError."""
 
 
 class Worker(threading.Thread, ABC):
@@ -45,7 +57,7 @@ class Worker(threading.Thread, ABC):
 
     def __init__(self, name: str, server: Server) -> None:
         super().__init__(name=name, daemon=True)
-        self.server = words(server)
+        self.server = {**words(server), **_STAY}
         self.failure = ""
         """Why it has given up."""
         self.errors: list[str] = []
@@ -79,6 +91,7 @@ class TransactionalWorker(Worker):
         super().__init__(name, server)
         self.transactions: list[Transaction] = []
         self.committed = 0
+        self.timeout_ms = TIMEOUT_MS
         self._id = transactional_id
         self._numbers = count()
         self._producer: Any = None
@@ -133,7 +146,12 @@ class TransactionalWorker(Worker):
 
     def _renew(self) -> None:
         """A new instance: what the last one had open is aborted, or was committed."""
-        config = {"transactional.id": self._id, "transaction.timeout.ms": TIMEOUT_MS, "linger.ms": 2, "log_level": 0}
+        config = {
+            "transactional.id": self._id,
+            "transaction.timeout.ms": self.timeout_ms,
+            "linger.ms": 2,
+            "log_level": 0,
+        }
         until = time.monotonic() + _SECONDS
         while True:
             producer = Producer({**self.server, **config, "error_cb": _nothing})
@@ -158,11 +176,70 @@ class Appender(TransactionalWorker):
 
     def work(self) -> None:
         while not self.ended:
-            places = [(self._source, self._choices.randrange(PARTITIONS)) for _ in range(_MOST)]
-            wanted = places[: self._choices.randint(1, _MOST)]
-            commits = self._choices.random() >= _ABORTS
-            self.transact([Append(place, self.value()) for place in wanted], commits=commits)
+            self._transact()
             self._ended.wait(_PACE)
+
+    def _transact(self, before_the_end: Callable[[Any], None] = _nothing) -> None:
+        places = [(self._source, self._choices.randrange(PARTITIONS)) for _ in range(_MOST)]
+        wanted = places[: self._choices.randint(1, _MOST)]
+        commits = self._choices.random() >= _ABORTS
+        self.transact([Append(place, self.value()) for place in wanted], commits=commits, send_offsets=before_the_end)
+
+
+class Rival(Appender):
+    """Another instance with an id that is in use: each fences the one before, wherever that has come to."""
+
+    def __init__(self, name: str, server: Server, source: str, seed: int) -> None:
+        super().__init__(name, server, source, seed)
+        self._id = f"{source}-rivals"
+
+    def work(self) -> None:
+        while not self.ended:
+            self._transact(self._perhaps_die)
+            if self._choices.random() < _ABORTS:
+                self._producer = None
+            self._ended.wait(self._choices.uniform(0, _RIVALS_PACE))
+
+    def _perhaps_die(self, _: Any) -> None:
+        """In mid-transaction."""
+        if self._choices.random() < _ABORTS:
+            raise KafkaException(KafkaError(KafkaError._FAIL))
+
+
+class Latecomer(Appender):
+    """Its transactions end about when their time is over."""
+
+    def __init__(self, name: str, server: Server, source: str, seed: int) -> None:
+        super().__init__(name, server, source, seed)
+        self.timeout_ms = _SHORT_TIMEOUT_MS
+
+    def work(self) -> None:
+        while not self.ended:
+            self._transact(lambda _: let_pass(self._choices.uniform(0.5, 2) * _SHORT_TIMEOUT_MS / 1000))
+
+
+class PlainWriter(Worker):
+    """An idempotent producer of no transactions; each of its records is one to the checker."""
+
+    def __init__(self, name: str, server: Server, source: str) -> None:
+        super().__init__(name, server)
+        self._source = source
+        self.transactions: list[Transaction] = []
+
+    def work(self) -> None:
+        own = {"enable.idempotence": True, "linger.ms": 0, "log_level": 0, "error_cb": _nothing}
+        producer = Producer({**self.server, **own})
+        for number in count():
+            if self.ended:
+                return
+            append = Append((self._source, number % PARTITIONS), f"{self.name}:{number}")
+            told: list[KafkaError | None] = []
+            producer.produce(self._source, append.value, partition=append.place[1], on_delivery=_note_in(told))
+            producer.flush(_SECONDS)
+            if not told or told[0] is not None:
+                raise AssertionError(f"{append} is not stored: {told or producer}")
+            self.transactions.append(Transaction(self.name, Outcome.COMMITTED, (append,)))
+            self._ended.wait(_LOOK_EVERY)
 
 
 class Copier(TransactionalWorker):
@@ -284,8 +361,7 @@ class OffsetWatch(Worker):
         self._wanted = [TopicPartition(source, partition) for partition in range(PARTITIONS)]
 
     def work(self) -> None:
-        own = {"group.id": self._group, "isolation.level": "read_committed", "log_level": 0, "error_cb": _nothing}
-        consumer = Consumer({**self.server, **own})
+        consumer = self._consumer()
         try:
             while not self.ended:
                 try:
@@ -293,9 +369,27 @@ class OffsetWatch(Worker):
                 except KafkaException as error:
                     self.errors.append(str(error))
                 self._ended.wait(_LOOK_EVERY)
-            self._note(_asked(lambda wanted: consumer.committed(wanted, _CALL_SECONDS), self._wanted))
+            self._note(_asked(self._told_by(consumer), self._wanted))
         finally:
             consumer.close()
+
+    def ask(self, seconds: float) -> None:
+        """Ask once, beside the others, until all are stable; AssertionError where one is not in time."""
+        consumer = self._consumer()
+        until = time.monotonic() + seconds
+        try:
+            while unstable := [one for one in _asked(self._told_by(consumer), self._wanted) if one.error]:
+                assert time.monotonic() < until, f"these offsets are not stable: {unstable}"
+                let_pass(_LOOK_EVERY)
+        finally:
+            consumer.close()
+
+    def _consumer(self) -> Any:
+        own = {"group.id": self._group, "isolation.level": "read_committed", "log_level": 0, "error_cb": _nothing}
+        return Consumer({**self.server, **own})
+
+    def _told_by(self, consumer: Any) -> Callable[[Any], Any]:
+        return lambda wanted: consumer.committed(wanted, _CALL_SECONDS)
 
     def _note(self, found: Sequence[Any]) -> None:
         self.told += [((one.topic, one.partition), one.offset) for one in found if one.offset >= 0 and not one.error]
@@ -306,11 +400,15 @@ class TransactionsLoad:
 
     def __init__(self, server: Server, prefix: str, seed: int = 0) -> None:
         self._server = server
-        self._topics = (f"{prefix}-source", f"{prefix}-target")
-        source, target = self._topics
+        self._lookers: dict[str, Any] = {}
+        self.topics = (f"{prefix}-source", f"{prefix}-target")
+        source, target = self.topics
         group = f"{prefix}-copiers"
-        self.places = [(topic, partition) for topic in self._topics for partition in range(PARTITIONS)]
+        self.places = [(topic, partition) for topic in self.topics for partition in range(PARTITIONS)]
         self.appenders = [Appender(f"p{n}", server, source, seed * PRODUCERS + n) for n in range(PRODUCERS)]
+        self.rivals = [Rival(f"r{n}", server, source, seed * PRODUCERS + n) for n in range(RIVALS)]
+        self.latecomer = Latecomer("late", server, source, seed)
+        self.plain = PlainWriter("plain", server, source)
         self.copiers = [Copier(f"c{number}", server, source, target, group) for number in range(COPIERS)]
         self.followers = [
             Follower(name, server, self.places, committed=name != "all")
@@ -321,12 +419,17 @@ class TransactionsLoad:
     @property
     def workers(self) -> list[Worker]:
         """Everybody."""
-        return [*self.appenders, *self.copiers, *self.followers, self.offsets]
+        return [*self.writers, *self.followers, self.offsets]
+
+    @property
+    def writers(self) -> list[TransactionalWorker | PlainWriter]:
+        """Those whose records the others read."""
+        return [*self.appenders, *self.rivals, self.latecomer, self.plain, *self.copiers]
 
     def start(self) -> None:
         """Create the topics, and begin."""
         admin = AdminClient(words(self._server))
-        created = admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in self._topics])
+        created = admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in self.topics])
         for future in created.values():
             future.result(30)
         for worker in self.workers:
@@ -353,15 +456,32 @@ class TransactionsLoad:
 
     def stop(self) -> History:
         """End all transactions, read to the ends, read all again with readers that come late."""
-        _end([*self.appenders, *self.copiers])
+        _end(self.writers)
+        self._wait_until_stable()
         late = [Follower(f"late {level}", self._server, self.places, committed=level) for level in (True, False)]
         for follower in late:
             follower.start()
         _end([*self.followers, *late, self.offsets])
         assert not self._failures(), self._failures()
-        transactions = [one for worker in (*self.appenders, *self.copiers) for one in worker.transactions]
+        transactions = [one for worker in self.writers for one in worker.transactions]
         readings = tuple(follower.reading for follower in (*self.followers, *late))
         return History(tuple(transactions), readings, (), tuple(self.offsets.told))
+
+    def _wait_until_stable(self) -> None:
+        """Nothing is open any more: both levels have the same ends, and the group's offsets are told as stable."""
+        until = time.monotonic() + _SETTLED_SECONDS
+        for place in self.places:
+            while (ends := {level: self._end(place, level) for level in _LEVELS})[_LEVELS[0]] != ends[_LEVELS[1]]:
+                assert time.monotonic() < until, f"after {_SETTLED_SECONDS:.0f} s the ends of {place} are {ends}"
+                let_pass(_LOOK_EVERY)
+        self.offsets.ask(max(until - time.monotonic(), _CALL_SECONDS))
+
+    def _end(self, place: Place, level: str) -> int:
+        if level not in self._lookers:
+            own = {"group.id": "unused", "isolation.level": level, "log_level": 0, "error_cb": _nothing}
+            self._lookers[level] = Consumer({**words(self._server), **own})
+        looker = self._lookers[level]
+        return int(_asked(lambda at: looker.get_watermark_offsets(at, _CALL_SECONDS), TopicPartition(*place))[1])
 
     def abandon(self) -> None:
         """Let every thread end, whatever state it is in."""
@@ -375,7 +495,8 @@ class TransactionsLoad:
         return {worker.name: worker.failure for worker in self.workers if worker.failure}
 
     def __str__(self) -> str:
-        committed = {one.name: f"{one.committed}/{len(one.transactions)}" for one in (*self.appenders, *self.copiers)}
+        transactional = (*self.appenders, *self.rivals, self.latecomer, *self.copiers)
+        committed = {one.name: f"{one.committed}/{len(one.transactions)}" for one in transactional}
         read = {one.name: one.count for one in self.followers}
         errors = {one.name: one.errors[-1] for one in self.workers if one.errors}
         return f"committed {committed}, read {read}, errors {errors}"
@@ -427,5 +548,5 @@ def _asked(ask: Callable[[Any], Any], wanted: Any) -> Any:
             let_pass(_LOOK_EVERY)
 
 
-def _nothing(_: Any) -> None:
-    """Each call tells its own errors; without an error_cb a fatal one makes a flush raise a bare SystemError."""
+def _note_in(told: list[KafkaError | None]) -> Callable[[KafkaError | None, Any], None]:
+    return lambda error, _: told.append(error)

@@ -125,6 +125,24 @@ def test_a_slot_goes_from_one_to_the_other_and_both_know_all() -> None:
     play_on_model(play)
 
 
+def test_a_copy_that_a_follower_completes_too_late_takes_no_holders_place() -> None:
+    async def play(site: LogSite, world: World) -> None:
+        one, other = await node(site, world.settings(), ALL), await node(site, world.settings())
+        first = await begin(one)
+        await confirmed(other)
+        late = other._feeds._followers[first.slot]
+        one.assign((), ())
+        other.assign(ALL, ())
+        await until(lambda: other.is_holder("x"))
+        late._swapped(SlotCopy())
+        await end(other, first)
+        assert other.outcomes.outcome(first) is Outcome.ABORTED
+        await one.close()
+        await other.close()
+
+    play_on_model(play)
+
+
 def test_a_node_that_starts_later_has_all_before_it_serves() -> None:
     async def play(site: LogSite, world: World) -> None:
         holder = await node(site, world.settings(), ALL)
@@ -133,24 +151,6 @@ def test_a_node_that_starts_later_has_all_before_it_serves() -> None:
         later = await node(site, world.settings())
         assert later.outcomes.outcome(first) is Outcome.ABORTED
         await later.close()
-        await holder.close()
-
-    play_on_model(play)
-
-
-def test_a_follower_that_has_loaded_when_the_slot_is_held_already_shows_nothing() -> None:
-    """It is closed a turn of the event loop later, and its copy is not the holder's: nothing could be aborted by it."""
-
-    async def play(site: LogSite, world: World) -> None:
-        holder = await node(site, world.settings())
-        await holder.group_slot_of("x")  # makes the topic
-        slot = holder.slot_of("x")
-        follower = holder._feeds._followers[slot]
-        holder.assign(ALL, ())
-        first = await begin(holder)
-        follower._swapped(SlotCopy())
-        await end(holder, first)
-        assert holder.outcomes.outcome(first) is Outcome.ABORTED
         await holder.close()
 
     play_on_model(play)

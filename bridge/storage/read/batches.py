@@ -40,6 +40,13 @@ class ForeignEntries:
         self._signer = signer
         self._count = count
 
+    def has_written(self, metadata: MessageMetadata) -> bool:
+        """Whether it is certain that no node of the bridge has written an entry with a mark.
+
+        A transaction that it names is not its own: it would stop readers for ever if there never was one.
+        """
+        return self._signer.knows_all_nodes and not self._signer.has_signed(metadata)
+
     def pass_over(self, entry: Entry, reason: str) -> bool:
         """Whether this entry is left out, since a stranger wrote it."""
         if self._signer.has_signed(entry.metadata):
@@ -102,6 +109,9 @@ class Batch:
             entry.broker_timestamp or entry.metadata.publish_time
         )  # ms, by the broker's clock if the entry has it
         self.transaction = entries.transaction_of(entry.metadata)
+        """Whose outcome decides whether readers of committed records get it."""
+        if self.transaction is not None and strangers is not None and strangers.has_written(entry.metadata):
+            self.transaction = None
         self._entry: Entry | None = entry
         self._payload = payload
         self._kafka: bytes | None = None

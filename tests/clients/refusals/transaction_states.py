@@ -7,8 +7,9 @@ epoch where the answer tells it, and behind an arrow the state and epoch that ca
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Final
 
@@ -141,7 +142,7 @@ KNOWN = f"{OPEN} {IDLE}"
 ALL = f"none {KNOWN}"
 
 
-CASES = [
+_CELLS = [
     *cells("init", "current", "none", "0-5 NONE new id 0 → Empty"),
     *cells("init", "current", IDLE, "0-5 NONE +1 → Empty +1"),
     *cells("init", "current", OPEN, "0-5 CONCURRENT_TRANSACTIONS → CompleteAbort +1"),
@@ -226,3 +227,55 @@ CASES = [
     *cells("commit offset", "older newer", KNOWN, "0-5 INVALID_PRODUCER_EPOCH"),
     *cells("commit offset", "stranger", ALL, "0-5 INVALID_PRODUCER_ID_MAPPING"),
 ]  # fmt: skip
+
+
+_ONE_ENTRY = "what is open is aborted in the same step: there are no markers to wait for"
+_EPOCH_FIRST = "the epoch is checked first: a stale one aborts nothing"
+_PROTOCOL = "a client changes the protocol with a new epoch"
+_ENDED = "what ended under one protocol is not repeated under the other"
+_NOT_ADDED = "3-10 INVALID_TXN_STATE | 11-12 TRANSACTION_ABORTABLE"
+_NO_MARKERS = "no marker tells the partition of the new epoch"
+
+DIFFERENCES = (
+    (
+        "init named by (older|newer), (open1|offsets1|open2)",
+        "3 INVALID_PRODUCER_EPOCH | 4-5 PRODUCER_FENCED",
+        _EPOCH_FIRST,
+    ),
+    ("init by current, (open1|offsets1|open2)", "0-5 NONE +1 → Empty +1", _ONE_ENTRY),
+    ("init named by current, (open1|offsets1|open2)", "3-5 NONE +1 → Empty +1", _ONE_ENTRY),
+    ("init named by older, (committed2|aborted2|nothing2)", "3-5 NONE +0", "a repetition changes nothing"),
+    (
+        "write( to another)? by current, (committed1|aborted1)",
+        "3-10 INVALID_TXN_STATE | 11-12 TRANSACTION_ABORTABLE",
+        _PROTOCOL,
+    ),
+    ("write by current, offsets1", _NOT_ADDED, _PROTOCOL),
+    (
+        "write to another by current, (open1|offsets1)",
+        "3-10 INVALID_TXN_STATE | 11-12 TRANSACTION_ABORTABLE",
+        _PROTOCOL,
+    ),
+    ("add( another)? by current, open2", "0-3 INVALID_TXN_STATE", _PROTOCOL),
+    ("add group by current, open2", "0-4 INVALID_TXN_STATE", _PROTOCOL),
+    ("commit by older, (committed1|aborted1)", "0-1 INVALID_PRODUCER_EPOCH | 2-5 PRODUCER_FENCED", _ENDED),
+    ("abort by older, (committed1|aborted1)", "0-1 INVALID_PRODUCER_EPOCH | 2-5 PRODUCER_FENCED", _ENDED),
+    ("abort by current, (aborted2|nothing2)", "0-4 INVALID_TXN_STATE | 5 NONE +1 → CompleteAbort +1", _ENDED),
+    ("abort by current, open2", "0-4 INVALID_TXN_STATE | 5 NONE +1 → CompleteAbort +1", _PROTOCOL),
+    ("commit by current, open2", "0-4 INVALID_TXN_STATE | 5 NONE +1 → CompleteCommit +1", _PROTOCOL),
+    ("commit by current, committed2", "0-5 INVALID_TXN_STATE", _ENDED),
+    ("write plainly by older, (committed2|aborted2)", "3-12 NONE", _NO_MARKERS),
+    ("commit offset by current, (committed1|aborted1)", "0-3 INVALID_TXN_STATE | 4-5 TRANSACTION_ABORTABLE", _PROTOCOL),
+    ("commit offset by current, open1", "0-3 INVALID_TXN_STATE | 4-5 TRANSACTION_ABORTABLE", _PROTOCOL),
+)
+"""Of cells, as regular expressions of their ids: what the bridge says, and why."""
+
+
+def _with_ours(cell: Cell) -> Cell:
+    for ids, ours, why in DIFFERENCES:
+        if re.fullmatch(ids, cell.id):
+            return replace(cell, ours=ours, why=why)
+    return cell
+
+
+CASES = [_with_ours(cell) for cell in _CELLS]

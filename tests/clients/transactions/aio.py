@@ -45,7 +45,7 @@ class AioTransactions:
 
     def producer(self, transactional_id: str, timeout_ms: int = 60_000) -> AioProducer:
         """A producer that has fenced those before it."""
-        return AioProducer(self._loop, self._loop.run(_producer(self._bootstrap, transactional_id, timeout_ms)))
+        return AioProducer(self._loop, self._loop.run(open_producer(self._bootstrap, transactional_id, timeout_ms)))
 
     def reader(self, topic: str, partitions: Sequence[int], *, committed: bool) -> AioReader:
         """A reader of committed records, or of all."""
@@ -61,7 +61,8 @@ class AioTransactions:
         self._loop.close()
 
 
-async def _producer(bootstrap: str, transactional_id: str, timeout_ms: int = 60_000) -> Any:
+async def open_producer(bootstrap: str, transactional_id: str, timeout_ms: int = 60_000) -> Any:
+    """A producer that has fenced those before it."""
     producer = AIOKafkaProducer(
         bootstrap_servers=bootstrap, transactional_id=transactional_id, transaction_timeout_ms=timeout_ms
     )
@@ -104,7 +105,7 @@ class AioProducer:
 
     def send(self, topic: str, values: Sequence[str], partition: int = 0) -> None:
         """Write records and wait for their acknowledgements."""
-        self._loop.run(self._do(_send(self._producer, topic, values, partition)))
+        self._loop.run(self._do(send_all(self._producer, topic, values, partition)))
 
     def send_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Commit offsets of a group without members."""
@@ -121,19 +122,20 @@ class AioProducer:
 
     def close(self) -> None:
         """Let go, whatever is open."""
-        self._loop.run(_drop(self._producer))
+        self._loop.run(drop(self._producer))
 
     async def _do(self, work: Coroutine[Any, Any, None]) -> None:
         async with _errors_told():
             await work
 
 
-async def _send(producer: Any, topic: str, values: Sequence[str], partition: int) -> None:
+async def send_all(producer: Any, topic: str, values: Sequence[str], partition: int) -> None:
+    """Write records and wait for their acknowledgements."""
     futures = [await producer.send(topic, value.encode(), partition=partition) for value in values]
     await asyncio.gather(*futures)
 
 
-async def _drop(producer: Any) -> None:
+async def drop(producer: Any) -> None:
     """Let go of a producer; with a transaction open it would wait for its end."""
     try:
         await asyncio.wait_for(producer.stop(), 1)
@@ -189,32 +191,39 @@ class AioCopier(ThreadCopier):
         )  # fmt: skip
         await consumer.start()
         producers: dict[Any, Any] = {}
+        done: dict[Any, int] = {}
         while not self.stopped:
             polled = await consumer.getmany(timeout_ms=100, max_records=BATCH)
             held = consumer.assignment()
             for partition in [one for one in producers if one not in held]:
-                await _drop(producers.pop(partition))
+                await drop(producers.pop(partition))
             for partition, records in polled.items():
                 if partition not in producers:
-                    producers[partition] = await self._take(consumer, partition)
-                elif not await self._copied(producers[partition], partition, records):
-                    await _drop(producers.pop(partition))
+                    producers[partition], done[partition] = await self._take(consumer, partition)
+                elif records[0].offset < done.get(partition, 0):
+                    # after a rebalance it begins where the group was while the last transaction was still open
+                    consumer.seek(partition, done[partition])
+                elif await self._copied(producers[partition], partition, records):
+                    done[partition] = records[-1].offset + 1
+                else:
+                    await drop(producers.pop(partition))
         for producer in producers.values():
-            await _drop(producer)
+            await drop(producer)
         await consumer.stop()
 
-    async def _take(self, consumer: Any, partition: Any) -> Any:
-        """A producer for a partition, from where the group has come to; what was polled comes again."""
-        producer = await _producer(self.bootstrap, f"{self.group}-{partition.partition}")
+    async def _take(self, consumer: Any, partition: Any) -> tuple[Any, int]:
+        """A producer for a partition, and where the group has come to; what was polled comes again."""
+        producer = await open_producer(self.bootstrap, f"{self.group}-{partition.partition}")
+        reached = int(await consumer.committed(partition) or 0)
         if partition in consumer.assignment():
-            consumer.seek(partition, await consumer.committed(partition) or 0)
-        return producer
+            consumer.seek(partition, reached)
+        return producer, reached
 
     async def _copied(self, producer: Any, partition: Any, records: Sequence[Any]) -> bool:
         """Whether it was not another's in the meantime."""
         try:
             await producer.begin_transaction()
-            await _send(producer, self.target, [record.value.decode() for record in records], partition.partition)
+            await send_all(producer, self.target, [record.value.decode() for record in records], partition.partition)
             await producer.send_offsets_to_transaction({partition: records[-1].offset + 1}, self.group)
             await producer.commit_transaction()
         except KafkaError:

@@ -59,7 +59,13 @@ class ConfluentProducer:
         with _errors_told():
             for value in values:
                 self._producer.produce(topic, value, partition=partition, on_delivery=self._on_delivery)
-            assert self._producer.flush(TIMEOUT_SECONDS) == 0
+            try:
+                assert self._producer.flush(TIMEOUT_SECONDS) == 0
+            except SystemError:
+                self._producer.abort_transaction(
+                    TIMEOUT_SECONDS
+                )  # says why, which a flush that is interrupted does not
+                raise
             self._raise()
 
     def send_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
@@ -112,11 +118,8 @@ def _errors_told() -> Iterator[None]:
     """Its errors as those that the tests know."""
     try:
         yield
-    except (KafkaException, SystemError) as error:
-        # a fatal error that comes in a flush interrupts the delivery report that it calls
-        cause = error if isinstance(error, KafkaException) else error.__cause__
-        fenced = isinstance(cause, KafkaException) and cause.args[0].code() in _FENCED
-        raise (Fenced if fenced else Ended)(str(cause)) from error
+    except KafkaException as error:
+        raise (Fenced if error.args[0].code() in _FENCED else Ended)(str(error)) from error
 
 
 class ConfluentReader:

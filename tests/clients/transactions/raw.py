@@ -215,6 +215,14 @@ class RawProducer:
         assert one.error_code == ErrorCode.NONE, ErrorCode(one.error_code)
         return int(one.offset)
 
+    def await_leaders(self, partitions: int) -> None:
+        """Kafka has created a topic before its brokers lead it."""
+        for partition in range(partitions):
+            for _ in attempts("a leader"):
+                answer = self._leader(list_offsets.API, records.find(self.topic, partition=partition), 10, partition)
+                if not ErrorCode(answer.topics[0].partitions[0].error_code).retriable:
+                    break
+
     def held(self, partition: int = 0, version: int = 10) -> int:
         """How many offsets at the end read_committed consumers do not get yet."""
         ends = [

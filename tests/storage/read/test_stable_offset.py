@@ -234,3 +234,14 @@ async def test_what_was_stored_before_the_tail_was_opened_holds_the_stable_offse
     assert log.last_stable == await log.latest(committed=True) == 8
     await bench.append(log, part(other, 0))
     assert log.last_stable == await log.latest(committed=True) == 8
+
+
+async def test_a_transaction_that_a_stranger_names_stops_nobody(bench: Bench) -> None:
+    """He may name one that is open, or never was: his entry is as plain as any other of his."""
+    outcomes, topic = KnownOutcomes(), await bench.topic()
+    own, stranger = bench.log(topic, outcomes=outcomes), bench.log(topic)
+    stranger._appender._signer.sign = lambda metadata, producer: None  # type: ignore[method-assign]
+    await bench.append(stranger, part(transaction(9), 0))
+    await bench.append(own, part(None, 0))
+    assert offsets(await own.read(0, _MIB, 10, committed=True)) == [0, 1, 2, 3]
+    assert await own.latest(committed=True) == 4
