@@ -1,4 +1,4 @@
-"""WriteTxnMarkers: end a transaction in the partitions that it has written to (KIP-98); there are no transactions.
+"""WriteTxnMarkers: end a transaction in the partitions that it has written to (KIP-98); refused: only coordinators do.
 
 Brokers send it to each other. `kafka-transactions abort` sends it for a transaction that its coordinator has forgotten
 (KIP-664). v1 is flexible.
@@ -73,7 +73,7 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Refuse each partition: it does not exist, or has no transaction."""
+    """Refuse each partition: it does not exist, or its transactions are ended by their coordinators alone."""
 
     async def marker(wanted: RequestMarker) -> ResponseMarker:
         topics = await gathered(_topic(one, broker) for one in wanted.topics)
