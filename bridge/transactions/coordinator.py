@@ -376,6 +376,9 @@ class Coordinator:
         except KafkaError as error:  # the next look tries it again
             _log.warning("! no time-out yet", extra={"id": transactional_id[:256], "reason": str(error)})
             return
+        except Exception as bug:  # noqa: BLE001 - the others are due as well
+            _log.error("! time-outs of transactions failed", extra={"id": transactional_id[:256]}, exc_info=bug)
+            return
         if change.record is not None:
             self._metrics.timeouts.inc()
             _log.info("= transaction timed out", extra={"id": transactional_id[:256]})
