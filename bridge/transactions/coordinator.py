@@ -238,7 +238,7 @@ class Coordinator:
                 await self._confirm(line)
                 return change
             await self._store(line, self._entry(line, before, change), change.record)
-            if connection is not None and begins:
+            if connection is not None and begins and not line.is_lost:
                 self._newest[line.slot].begin(transactional_id, connection)
         if change.aborted is not None:
             self._metrics.aborts.inc()

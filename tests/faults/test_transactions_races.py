@@ -245,7 +245,7 @@ def test_a_follower_whose_topic_is_unloaded_knows_each_outcome(
 ) -> None:
     slot = _of(producer.here).slot_of(producer.name)
     topic = f"persistent/{namespace}-bridge/__bridge_transactions-partition-{slot}"
-    for n in range(6):
+    for n in range(4):
         assert _until_added(producer) == ErrorCode.NONE
         broker.admin("PUT", f"{topic}/{('unload', 'compaction')[n % 2]}")
         one = _until_stamped(producer)

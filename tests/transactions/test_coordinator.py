@@ -500,6 +500,19 @@ async def test_a_connection_from_before_the_slot_was_taken_is_not_served(site: S
     assert (await site.add(P0, connection=Connection(6, loop_time() + 1))).error is ErrorCode.NONE
 
 
+async def test_an_epoch_that_begins_as_the_slot_is_lost_admits_nobody_at_the_next_taking(site: Site) -> None:
+    before = Connection(5, loop_time())
+    site.log.is_prompt = False
+    begun = await site.begun(site.init(connection=before))
+    site.log.receipt()
+    site.log.lose(site.slot)  # in the same turn of the loop
+    assert (await begun).error is ErrorCode.NONE
+    site.log.is_prompt = True
+    site.log.take(site.slot, [one for write in site.log.written for one in write.records])
+    with pytest.raises(Unanswered):
+        await site.add(P0, connection=before)
+
+
 async def test_whoever_begins_an_epoch_is_served_on_any_connection(site: Site) -> None:
     before, newer = Connection(5, site.table.taken_at(site.slot)), Connection(9, loop_time() + 1)
     await site.init(connection=newer)
