@@ -379,9 +379,6 @@ DIFFERENCES = {
     "look-ups while a transaction is open": (
         "NONE +1 | NONE | NONE | 0 | 0 | 0 | -1 | 0 | -1 | NONE | CompleteCommit | 0 | 0", _NO_MARKERS),
     "look-ups find what was aborted, too": ("NONE +1 | NONE | NONE | NONE | CompleteAbort | 0 | 0", _NO_MARKERS),
-    "who has a transaction open": (
-        "NONE +1 | NONE | 0 | NONE | 0 | NONE | CompleteCommit | -1",
-        "before its first record it is told where that will be at the earliest"),
     "fenced by a successor": (
         "NONE +1 | NONE | NONE | NONE +1 | Empty | free | INVALID_PRODUCER_EPOCH | PRODUCER_FENCED | PRODUCER_FENCED | "
         "PRODUCER_FENCED | PRODUCER_FENCED | INVALID_PRODUCER_EPOCH | PRODUCER_FENCED | NONE | NONE | NONE | "
