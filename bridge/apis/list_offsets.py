@@ -33,6 +33,8 @@ LATEST_TIERED = -5
 _SINCE = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 """The first versions that have these."""
 _NEVER = 1 << 15
+_KNOWS_NOT_AVAILABLE = 5
+"""The first version that has OFFSET_NOT_AVAILABLE; clients below it know another code to try again after (KIP-207)."""
 _ENDS_SECONDS = 10.0
 """How long is waited for the ends of a log, of which Pulsar is asked little. A partition that hangs then gets an error,
 so that the others in the request have their answer before the client gives all of it up and asks again."""
@@ -135,7 +137,9 @@ async def _partition(
         log = await leadership.log_of(broker, name, index, wanted.current_leader_epoch)
         found = await _find(log, wanted.timestamp, committed=committed)
     except KafkaError as error:
-        return ResponsePartition(partition_index=index, error_code=error.code)
+        is_new = error.code == ErrorCode.OFFSET_NOT_AVAILABLE and version < _KNOWS_NOT_AVAILABLE
+        code = ErrorCode.LEADER_NOT_AVAILABLE if is_new else error.code
+        return ResponsePartition(partition_index=index, error_code=code)
     if found is None:
         return ResponsePartition(partition_index=index, error_code=ErrorCode.NONE)
     return ResponsePartition(

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode
 from bridge.storage.read.batches import Batch, ControlBatch
 from bridge.storage.read.log_end import LogEnd
 from bridge.storage.read.search import Search
@@ -86,7 +88,10 @@ class StableOffset:
 
         Whose outcome any node has answered before the call holds it no more.
         """
-        await self._outcomes.confirm()
+        try:
+            await self._outcomes.confirm()
+        except KafkaError as error:  # what coordinators say, which no client expects of a leader
+            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, str(error)) from None
         named = self._outcomes.open_in(self._topic_id, self._partition)
         unknown = [one for one in named if one.first is None]
         known, self._found = self._found, {}

@@ -11,6 +11,8 @@ import pytest
 
 from bridge import codec
 from bridge.codec import CONTROL, TRANSACTIONAL
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode
 from bridge.runtime.futures import FutureWaiter
 from bridge.storage import entries
 from bridge.storage.append.preparation import PreparedEntry
@@ -245,3 +247,17 @@ async def test_a_transaction_that_a_stranger_names_stops_nobody(bench: Bench) ->
     await bench.append(own, part(None, 0))
     assert offsets(await own.read(0, _MIB, 10, committed=True)) == [0, 1, 2, 3]
     assert await own.latest(committed=True) == 4
+
+
+async def test_where_outcomes_cannot_be_asked_for_readers_are_told_to_ask_again(bench: Bench) -> None:
+    """By a code that clients expect of a partition's leader."""
+
+    class Unknown(KnownOutcomes):
+        async def confirm(self) -> None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    log = bench.log(await bench.topic(), outcomes=Unknown())
+    assert await log.latest() == 0
+    with pytest.raises(KafkaError) as raised:
+        await log.latest(committed=True)
+    assert raised.value.code == ErrorCode.OFFSET_NOT_AVAILABLE
