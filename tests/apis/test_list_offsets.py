@@ -46,10 +46,10 @@ def test_special_timestamps_are_unsupported_before_their_version(bridge: BridgeT
 def test_a_partition_that_hangs_keeps_no_other_from_its_answer(
     bridge: BridgeThread, written_topic: str, monkeypatch: pytest.MonkeyPatch, timestamp: int, version: int
 ) -> None:
-    async def answer() -> int:
+    async def answer(*, committed: bool = False) -> int:
         return 7
 
-    async def hang() -> None:
+    async def hang(*, committed: bool = False) -> None:
         await asyncio.get_running_loop().create_future()
 
     for partition, asked in enumerate((answer, hang)):

@@ -291,22 +291,18 @@ def test_offsets_count_when_their_transaction_is_committed(producer: Producer) -
 
 
 @pytest.mark.parametrize(
-    ("version", "unnamed", "fenced"),
-    [
-        (1, ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_EPOCH),
-        (3, ErrorCode.INVALID_TXN_STATE, ErrorCode.PRODUCER_FENCED),
-        (4, ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.PRODUCER_FENCED),
-    ],
+    ("version", "unnamed"),
+    [(1, ErrorCode.INVALID_TXN_STATE), (3, ErrorCode.INVALID_TXN_STATE), (4, ErrorCode.TRANSACTION_ABORTABLE)],
 )
 def test_offsets_that_no_transaction_has_named_are_refused(
-    producer: Producer, version: int, unnamed: ErrorCode, fenced: ErrorCode
+    producer: Producer, version: int, unnamed: ErrorCode
 ) -> None:
     group = unique("g")
     assert producer.commit_offset(group, 5, version) == unnamed
     producer.add_group("another")
     assert producer.commit_offset(group, 5, version) == unnamed
     producer.add_group(group)
-    assert producer.commit_offset(group, 5, version, producer_epoch=7) == fenced
+    assert producer.commit_offset(group, 5, version, producer_epoch=7) == ErrorCode.INVALID_PRODUCER_EPOCH
     assert producer.commit_offset(group, 5, version, producer_id=1) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert producer.commit_offset(group, 5, version, transactional_id="") == ErrorCode.INVALID_REQUEST
     assert producer.commit_offset("", 5, version) == ErrorCode.INVALID_GROUP_ID
