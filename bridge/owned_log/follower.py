@@ -62,8 +62,9 @@ class _Tail:
     async def next(self, known: Position) -> Found:
         """The next entry. Those up to `known` are in the copy; raises _Gap where another one does not follow."""
         found = await self.slot.next()
-        last, self._index = self._index, found.index
-        follows = last is not None and found.index == last + found.messages
+        # where nothing was there to begin with, only the very first entry of all can follow
+        last, self._index = -1 if self._index is None else self._index, found.index
+        follows = found.index == last + found.messages
         if found.position > known and not follows:
             raise _Gap(f"the entry at {found.position} with index {found.index} does not follow index {last}")
         return found

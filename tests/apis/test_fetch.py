@@ -253,10 +253,12 @@ def test_concurrent_answers_share_the_memory_of_pending_responses(
     all_there = asyncio.Barrier(consumers)
     read = PartitionLog.read
 
-    async def when_all_are_there(log: PartitionLog, offset: int, max_bytes: int, first_timeout: float) -> list[bytes]:
+    async def when_all_are_there(
+        log: PartitionLog, offset: int, max_bytes: int, first_timeout: float, *, committed: bool = False
+    ) -> list[bytes]:
         limits.append(max_bytes)
         await all_there.wait()
-        return await read(log, offset, max_bytes, first_timeout)
+        return await read(log, offset, max_bytes, first_timeout, committed=committed)
 
     monkeypatch.setattr(PartitionLog, "read", when_all_are_there)
 

@@ -1,42 +1,27 @@
 """Transactional ids at their coordinator, by protocol 1: two nodes of one cluster, and raw requests."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from functools import partial
 from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bridge.apis import (
-    add_offsets_to_txn,
     add_partitions_to_txn,
     describe_producers,
-    describe_transactions,
     end_txn,
-    find_coordinator,
     init_producer_id,
     list_transactions,
-    offset_fetch,
-    txn_offset_commit,
 )
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
-from bridge.storage.visibility import Outcome, Transaction
-from bridge.transactions.transactions import Transactions
+from bridge.storage.visibility import Outcome
+from tests.apis.transactional import Nodes, Producer, stamp_of, transactions_of, until_served
 from tests.apis.wire import Connection, ask, unique
 from tests.support.bridges import BridgeThread, settings_for
 from tests.support.group_slots import wait_until_shared
 from tests.support.pulsar import PulsarAddress
-
-Nodes = tuple[BridgeThread, BridgeThread]
-_WAIT = (
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.NOT_COORDINATOR,
-    ErrorCode.CONCURRENT_TRANSACTIONS,
-)
 
 
 @pytest.fixture(scope="module")
@@ -52,104 +37,6 @@ def nodes(pulsar: PulsarAddress) -> Iterator[Nodes]:
             created.result(30)
         wait_until_shared(*bridges)
         yield bridges
-
-
-class Producer:
-    """A transactional producer by raw requests."""
-
-    def __init__(self, nodes: Nodes, name: str = "") -> None:
-        self.name = name or unique("tx")
-        self._nodes = nodes
-        self.here, self.elsewhere = self._found()
-        answer = self.init()
-        assert answer.error_code == ErrorCode.NONE
-        self.id, self.epoch = answer.producer_id, answer.producer_epoch
-
-    def _found(self) -> Nodes:
-        asked = find_coordinator.Request(key=self.name, key_type=find_coordinator.TRANSACTION)
-        answers = [_until(partial(ask, node, find_coordinator.API, asked, 3)) for node in self._nodes]
-        assert answers[0].node_id == answers[1].node_id
-        one, other = self._nodes
-        return (one, other) if one.node_id == answers[0].node_id else (other, one)
-
-    def init(self, version: int = 5, **fields: Any) -> Any:
-        request = init_producer_id.Request(transactional_id=self.name, transaction_timeout_ms=60_000, **fields)
-        return _until(lambda: ask(self.here, init_producer_id.API, request, version))
-
-    def add(self, *topics: tuple[str, list[int]], version: int = 3, **fields: Any) -> dict[tuple[str, int], int]:
-        request = self._adding(topics, **fields)
-        answer = ask(self.here, add_partitions_to_txn.API, request, version)
-        return {
-            (topic.name, one.partition_index): one.partition_error_code
-            for topic in answer.results_by_topic_v3_and_below
-            for one in topic.results_by_partition
-        }
-
-    def _adding(self, topics: Any, **fields: Any) -> add_partitions_to_txn.Request:
-        named = {
-            "v3_and_below_transactional_id": self.name,
-            "v3_and_below_producer_id": self.id,
-            "v3_and_below_producer_epoch": self.epoch,
-        }
-        wanted = [add_partitions_to_txn.RequestTopic(name=name, partitions=indexes) for name, indexes in topics]
-        return add_partitions_to_txn.Request(v3_and_below_topics=wanted, **{**named, **fields})
-
-    def ending(self, *, committed: bool = True, **fields: Any) -> end_txn.Request:
-        named = {"transactional_id": self.name, "producer_id": self.id, "producer_epoch": self.epoch}
-        return end_txn.Request(committed=committed, **{**named, **fields})
-
-    def end(self, version: int = 4, **fields: Any) -> int:
-        return int(ask(self.here, end_txn.API, self.ending(**fields), version).error_code)
-
-    def add_group(self, group: str, version: int = 4) -> int:
-        request = add_offsets_to_txn.Request(
-            transactional_id=self.name, producer_id=self.id, producer_epoch=self.epoch, group_id=group
-        )
-        return int(ask(self.here, add_offsets_to_txn.API, request, version).error_code)
-
-    def commit_offset(self, group: str, offset: int, version: int = 4, **fields: Any) -> int:
-        """At the group's coordinator."""
-        node = self._coordinator_of(group)
-        partition = txn_offset_commit.RequestPartition(
-            partition_index=0, committed_offset=offset, committed_metadata=""
-        )
-        request = txn_offset_commit.Request(
-            **{
-                "transactional_id": self.name,
-                "group_id": group,
-                "producer_id": self.id,
-                "producer_epoch": self.epoch,
-                "topics": [txn_offset_commit.RequestTopic(name="t", partitions=[partition])],
-                **fields,
-            }
-        )
-        return int(ask(node, txn_offset_commit.API, request, version).topics[0].partitions[0].error_code)
-
-    def offset_of(self, group: str, *, stable: bool = False) -> tuple[int, int]:
-        """Its error and offset."""
-        topics = [offset_fetch.Topic(name="t", partition_indexes=[0])]
-        request = offset_fetch.Request(group_id=group, topics=topics, require_stable=stable)
-        found = ask(self._coordinator_of(group), offset_fetch.API, request, 7).topics[0].partitions[0]
-        return found.error_code, found.committed_offset
-
-    def _coordinator_of(self, group: str) -> BridgeThread:
-        asked = find_coordinator.Request(key=group)
-        found = _until(lambda: ask(self.here, find_coordinator.API, asked, 3))
-        return next(one for one in self._nodes if one.node_id == found.node_id)
-
-    def described(self) -> Any:
-        request = describe_transactions.Request(transactional_ids=[self.name])
-        return ask(self.here, describe_transactions.API, request).transaction_states[0]
-
-
-def _until(asked: Callable[[], Any]) -> Any:
-    """As clients do."""
-    for _ in range(100):
-        answer = asked()
-        if answer.error_code not in _WAIT:
-            return answer
-        time.sleep(0.1)
-    raise AssertionError(answer)
 
 
 @pytest.fixture
@@ -312,34 +199,21 @@ def test_offsets_that_no_transaction_has_named_are_refused(
 # ---- what every node knows -------------------------------------------------------------------------------------------
 
 
-def _of(node: BridgeThread) -> Transactions:
-    return node.server._own.transactions
-
-
-def _stamp(node: BridgeThread, producer: Producer, index: int) -> Transaction:
-    async def stamp() -> Transaction:
-        topic = await node.server.topics.get("t")
-        assert topic is not None
-        return await _of(node).stamp(producer.name, producer.id, producer.epoch, [(topic.id.hex, index)])
-
-    return node.call(stamp())
-
-
 def test_each_node_stamps_at_once_and_knows_the_outcome(nodes: Nodes, producer: Producer) -> None:
     for n, committed in enumerate((True, False, True), 1):
         producer.add(("t", [1]))
-        stamps = {_stamp(node, producer, 1) for node in nodes}
+        stamps = {stamp_of(node, producer, 1) for node in nodes}
         assert [one.identity for one in stamps] == [(producer.id, 0, n)]
         with pytest.raises(KafkaError) as unnamed:
-            _stamp(nodes[n % 2], producer, 2)
+            stamp_of(nodes[n % 2], producer, 2)
         assert unnamed.value.code == ErrorCode.INVALID_TXN_STATE
         assert producer.end(committed=committed) == ErrorCode.NONE
         for node in nodes:
-            node.call(_of(node).outcomes.confirm())
+            node.call(transactions_of(node).outcomes.confirm())
             expected = Outcome.COMMITTED if committed else Outcome.ABORTED
-            assert _of(node).outcomes.outcome(next(iter(stamps))) is expected
+            assert transactions_of(node).outcomes.outcome(next(iter(stamps))) is expected
         with pytest.raises(KafkaError) as ended:
-            _stamp(nodes[0], producer, 1)
+            stamp_of(nodes[0], producer, 1)
         assert ended.value.code == ErrorCode.INVALID_TXN_STATE
 
 
@@ -355,12 +229,12 @@ def test_an_id_goes_on_at_its_next_coordinator(pulsar: PulsarAddress) -> None:
         wait_until_shared(*bridges)
         producer = Producer(bridges)
         producer.add(("t", [0, 1]))
-        stamp = _stamp(producer.elsewhere, producer, 0)
+        stamp = stamp_of(producer.elsewhere, producer, 0)
         left = producer.elsewhere
         producer.here.stop()
-        assert _of(left).outcomes.outcome(stamp) is Outcome.OPEN
+        assert transactions_of(left).outcomes.outcome(stamp) is Outcome.OPEN
         producer.here = left
-        ended = _until(lambda: ask(left, end_txn.API, producer.ending(), 4))
+        ended = until_served(lambda: ask(left, end_txn.API, producer.ending(), 4))
         assert ended.error_code == ErrorCode.NONE
-        assert _of(left).outcomes.outcome(stamp) is Outcome.COMMITTED
+        assert transactions_of(left).outcomes.outcome(stamp) is Outcome.COMMITTED
         assert producer.end() == ErrorCode.NONE

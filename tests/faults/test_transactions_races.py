@@ -19,7 +19,7 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.owned_log.journal import WRITE_TIMEOUT
 from bridge.storage.visibility import Outcome, Transaction
 from bridge.tenants.services import NamespaceServices
-from tests.apis.test_transactions import Nodes, Producer, _of, _stamp, _until
+from tests.apis.transactional import Nodes, Producer, stamp_of, transactions_of, until_served
 from tests.apis.wire import Connection, ask, unique
 from tests.faults.processes import let_pass
 from tests.support.bridges import BridgeThread, settings_for, started_nodes
@@ -78,7 +78,7 @@ def own(node: BridgeThread) -> NamespaceServices:
 
 
 def writes_under_way(node: BridgeThread, producer: Producer) -> int:
-    line = _of(node)._coordinator._lines.get(producer.name)
+    line = transactions_of(node)._coordinator._lines.get(producer.name)
     return 0 if line is None else line.unsettled
 
 
@@ -91,7 +91,7 @@ def move(producer: Producer) -> None:
     for node, slots in ((producer.here, ()), (producer.elsewhere, ALL)):
         node.call(_assign(own(node), slots))
     producer.here, producer.elsewhere = producer.elsewhere, producer.here
-    wait_for(producer.here, lambda: _of(producer.here).is_holder(producer.name))
+    wait_for(producer.here, lambda: transactions_of(producer.here).is_holder(producer.name))
 
 
 async def _assign(services: NamespaceServices, slots: Any) -> None:
@@ -101,26 +101,26 @@ async def _assign(services: NamespaceServices, slots: Any) -> None:
 def ended(producer: Producer, *, committed: bool = True) -> int:
     """EndTxn, again until it is answered for good."""
     request = producer.ending(committed=committed)
-    return int(_until(lambda: ask(producer.here, end_txn.API, request, 4)).error_code)
+    return int(until_served(lambda: ask(producer.here, end_txn.API, request, 4)).error_code)
 
 
 def outcomes(nodes: Nodes, one: Transaction) -> set[Outcome]:
     """On each node, as new as the call."""
     for node in nodes:
-        node.call(_of(node).outcomes.confirm())
-    return {_of(node).outcomes.outcome(one) for node in nodes}
+        node.call(transactions_of(node).outcomes.confirm())
+    return {transactions_of(node).outcomes.outcome(one) for node in nodes}
 
 
 def test_an_instance_that_comes_while_a_commit_is_under_way_aborts_nothing(
     broker: PrivatePulsar, nodes: Nodes, producer: Producer, beside: Callable[..., Future[Any]]
 ) -> None:
     producer.add(("t", [0]))
-    one = _stamp(producer.here, producer, 0)
+    one = stamp_of(producer.here, producer, 0)
     with frozen(broker.pid):
         ending = beside(producer.end)
         wait_for(producer.here, lambda: writes_under_way(producer.here, producer) == 1)
         coming = beside(producer.init)
-        wait_for(producer.here, lambda: _of(producer.here)._coordinator._lines[producer.name].requests == 2)
+        wait_for(producer.here, lambda: transactions_of(producer.here)._coordinator._lines[producer.name].requests == 2)
         assert not ending.done()
         assert not coming.done()
     assert ending.result() == ErrorCode.NONE
@@ -132,12 +132,12 @@ def test_a_commit_that_comes_while_another_instance_is_made_is_fenced(
     broker: PrivatePulsar, nodes: Nodes, producer: Producer, beside: Callable[..., Future[Any]]
 ) -> None:
     producer.add(("t", [0]))
-    one = _stamp(producer.here, producer, 0)
+    one = stamp_of(producer.here, producer, 0)
     with frozen(broker.pid):
         coming = beside(producer.init)
         wait_for(producer.here, lambda: writes_under_way(producer.here, producer) == 1)
         ending = beside(producer.end)
-        wait_for(producer.here, lambda: _of(producer.here)._coordinator._lines[producer.name].requests == 2)
+        wait_for(producer.here, lambda: transactions_of(producer.here)._coordinator._lines[producer.name].requests == 2)
     assert coming.result().error_code == ErrorCode.NONE
     assert ending.result() == ErrorCode.PRODUCER_FENCED
     assert outcomes(nodes, one) == {Outcome.ABORTED}
@@ -147,9 +147,9 @@ def test_a_transaction_whose_time_is_over_while_its_commit_is_under_way_is_commi
     broker: PrivatePulsar, nodes: Nodes, producer: Producer, beside: Callable[..., Future[Any]]
 ) -> None:
     request = init_producer_id.Request(transactional_id=producer.name, transaction_timeout_ms=1500)
-    producer.epoch = _until(lambda: ask(producer.here, init_producer_id.API, request, 5)).producer_epoch
+    producer.epoch = until_served(lambda: ask(producer.here, init_producer_id.API, request, 5)).producer_epoch
     producer.add(("t", [0]))
-    one = _stamp(producer.here, producer, 0)
+    one = stamp_of(producer.here, producer, 0)
     with frozen(broker.pid):
         ending = beside(producer.end)
         wait_for(producer.here, lambda: writes_under_way(producer.here, producer) == 1)
@@ -163,9 +163,9 @@ def test_a_commit_without_a_receipt_in_time_is_not_contradicted(
     broker: PrivatePulsar, nodes: Nodes, producer: Producer, beside: Callable[..., Future[Any]]
 ) -> None:
     request = init_producer_id.Request(transactional_id=producer.name, transaction_timeout_ms=2000)
-    producer.epoch = _until(lambda: ask(producer.here, init_producer_id.API, request, 5)).producer_epoch
+    producer.epoch = until_served(lambda: ask(producer.here, init_producer_id.API, request, 5)).producer_epoch
     producer.add(("t", [0]))
-    one = _stamp(producer.here, producer, 0)
+    one = stamp_of(producer.here, producer, 0)
     with frozen(broker.pid):
         ending = beside(producer.end)
         wait_for(producer.here, lambda: writes_under_way(producer.here, producer) == 1)
@@ -182,7 +182,7 @@ def test_an_end_that_was_delayed_does_not_end_the_next_transaction(nodes: Nodes,
         assert _added(old, producer) == ErrorCode.NONE
         assert new.ask(end_txn.API, producer.ending(committed=True), 4).error_code == ErrorCode.NONE
         assert _added(new, producer) == ErrorCode.NONE
-        second = _stamp(producer.here, producer, 0)
+        second = stamp_of(producer.here, producer, 0)
         old.send(end_txn.API, producer.ending(committed=True), 4)
         assert old._answers.read(1) == b""
         assert outcomes(nodes, second) == {Outcome.OPEN}
@@ -197,7 +197,7 @@ def test_an_end_that_was_delayed_while_the_slot_was_elsewhere_ends_nothing(nodes
         assert ended(producer) == ErrorCode.NONE
         move(producer)
         assert _until_added(producer) == ErrorCode.NONE
-        second = _stamp(producer.here, producer, 0)
+        second = stamp_of(producer.here, producer, 0)
         old.send(end_txn.API, producer.ending(committed=True), 4)
         assert old._answers.read(1) == b""
     assert ended(producer, committed=False) == ErrorCode.NONE
@@ -209,9 +209,9 @@ def test_a_transaction_goes_on_where_its_slots_move_to(nodes: Nodes, producer: P
     """The transaction's own, and that of the group whose offsets it commits."""
     group = unique("g")
     producer.add(("t", [0]))
-    one = _stamp(producer.elsewhere, producer, 0)
+    one = stamp_of(producer.elsewhere, producer, 0)
     move(producer)
-    assert _stamp(producer.elsewhere, producer, 0) == one
+    assert stamp_of(producer.elsewhere, producer, 0) == one
     assert _patiently(lambda: producer.add_group(group)) == ErrorCode.NONE
     assert _commit_offset(producer, group, 5) == ErrorCode.NONE
     move(producer)
@@ -243,7 +243,7 @@ def test_offsets_that_were_delayed_while_the_groups_slot_was_elsewhere_are_not_t
 def test_a_follower_whose_topic_is_unloaded_knows_each_outcome(
     broker: PrivatePulsar, namespace: str, producer: Producer
 ) -> None:
-    slot = _of(producer.here).slot_of(producer.name)
+    slot = transactions_of(producer.here).slot_of(producer.name)
     topic = f"persistent/{namespace}-bridge/__bridge_transactions-partition-{slot}"
     for n in range(4):
         assert _until_added(producer) == ErrorCode.NONE
@@ -281,7 +281,7 @@ def _until_stamped(producer: Producer) -> Transaction:
     """The followers' sessions have ended with the unload: to be sure takes longer than one waits."""
     for _ in range(100):
         try:
-            return _stamp(producer.elsewhere, producer, 0)
+            return stamp_of(producer.elsewhere, producer, 0)
         except KafkaError as error:
             assert error.code == ErrorCode.NOT_ENOUGH_REPLICAS
     raise AssertionError("the follower does not come back")
@@ -290,8 +290,8 @@ def _until_stamped(producer: Producer) -> Transaction:
 def _confirmed(node: BridgeThread, one: Transaction) -> Outcome:
     for _ in range(100):
         try:
-            node.call(_of(node).outcomes.confirm())
-            return _of(node).outcomes.outcome(one)
+            node.call(transactions_of(node).outcomes.confirm())
+            return transactions_of(node).outcomes.outcome(one)
         except KafkaError as error:
             assert error.code in _AGAIN
     raise AssertionError("the follower does not come back")

@@ -109,6 +109,7 @@ async def test_an_empty_slot_is_followed_from_its_first_entry_on() -> None:
     slot.put("k", b"1")
     slot.put("k", b"2")
     assert await following.confirmed() == {"k": b"2"}
+    assert slot.loads == 1
     await following.follower.close()
 
 

@@ -6,12 +6,14 @@ answer, one control batch spans their offsets, so that the reader's position mov
 for them. The list of aborted transactions stays empty: a client has nothing to filter.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
+from bridge.runtime.futures import loop_time
 from bridge.storage.read.batches import Batch, ControlBatch
 from bridge.storage.read.log_end import LogEnd
 from bridge.storage.read.search import Search
@@ -19,6 +21,8 @@ from bridge.storage.visibility import OpenTransaction, Outcome, Outcomes, Transa
 
 _CLOCKS_MS: Final = 10_000
 """How far the clocks of a node and of Pulsar may be apart."""
+_CONFIRM_SECONDS: Final = 6.0
+_AGAIN_SECONDS: Final = 0.1
 
 
 class OpenHere(NamedTuple):
@@ -88,10 +92,7 @@ class StableOffset:
 
         Whose outcome any node has answered before the call holds it no more.
         """
-        try:
-            await self._outcomes.confirm()
-        except KafkaError as error:  # what coordinators say, which no client expects of a leader
-            raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, str(error)) from None
+        await self._confirmed()
         named = self._outcomes.open_in(self._topic_id, self._partition)
         unknown = [one for one in named if one.first is None]
         known, self._found = self._found, {}
@@ -102,6 +103,17 @@ class StableOffset:
                 first = self._end.offset if batch is None else batch.certain_from
             self._found[one.transaction] = first
         return self.offset
+
+    async def _confirmed(self) -> None:
+        """Wait a while: slots that change hands, or are new, cannot be asked for a second or two."""
+        until = loop_time() + _CONFIRM_SECONDS
+        while True:
+            try:
+                return await self._outcomes.confirm()
+            except KafkaError as error:
+                if loop_time() > until:  # what coordinators say is nothing that a client expects of a leader
+                    raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, str(error)) from None
+            await asyncio.sleep(_AGAIN_SECONDS)
 
     def met(self, batch: Batch) -> None:
         """An entry was read: if its transaction is open, it holds the last stable offset."""

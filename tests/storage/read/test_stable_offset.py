@@ -17,6 +17,7 @@ from bridge.runtime.futures import FutureWaiter
 from bridge.storage import entries
 from bridge.storage.append.preparation import PreparedEntry
 from bridge.storage.partition import PartitionLog
+from bridge.storage.read import stable_offset
 from bridge.storage.visibility import OpenTransaction, Outcome, Transaction
 from tests.storage.conftest import Bench, prepared
 from tests.storage.outcomes import KnownOutcomes, transaction
@@ -249,15 +250,20 @@ async def test_a_transaction_that_a_stranger_names_stops_nobody(bench: Bench) ->
     assert await own.latest(committed=True) == 4
 
 
-async def test_where_outcomes_cannot_be_asked_for_readers_are_told_to_ask_again(bench: Bench) -> None:
-    """By a code that clients expect of a partition's leader."""
+async def test_where_outcomes_cannot_be_asked_for_readers_are_told_to_ask_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a code that clients expect of a partition's leader; what passes soon is waited for."""
 
     class Unknown(KnownOutcomes):
         async def confirm(self) -> None:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            await super().confirm()
+            if self.confirmed != 2:
+                raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     log = bench.log(await bench.topic(), outcomes=Unknown())
-    assert await log.latest() == 0
+    assert await log.latest(committed=True) == 0
+    monkeypatch.setattr(stable_offset, "_CONFIRM_SECONDS", 0.2)
     with pytest.raises(KafkaError) as raised:
         await log.latest(committed=True)
     assert raised.value.code == ErrorCode.OFFSET_NOT_AVAILABLE
