@@ -35,7 +35,8 @@ class Response:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Name the group; its offsets go to its own coordinator (TxnOffsetCommit)."""
-    added = transactions_of(broker, request.transactional_id).add_group(
+    coordinator = await transactions_of(broker, request.transactional_id).coordinator()
+    added = coordinator.add_group(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,

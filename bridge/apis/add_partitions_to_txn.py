@@ -99,7 +99,8 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     topics = request.v3_and_below_topics
     found, errors = await _found(topics, broker)
     if not errors:
-        added = transactions_of(broker, request.v3_and_below_transactional_id).add_partitions(
+        coordinator = await transactions_of(broker, request.v3_and_below_transactional_id).coordinator()
+        added = coordinator.add_partitions(
             request.v3_and_below_transactional_id,
             request.v3_and_below_producer_id,
             request.v3_and_below_producer_epoch,
@@ -130,7 +131,8 @@ async def _add_or_verify(one: RequestTransaction, found: Mapping[str, Topic], br
     transactions = transactions_of(broker, one.transactional_id)
     partitions = await _partitions(one.topics, found)
     if not one.verify_only:
-        added = transactions.add_partitions(
+        coordinator = await transactions.coordinator()
+        added = coordinator.add_partitions(
             one.transactional_id, one.producer_id, one.producer_epoch, partitions, {}, protocol=2
         )
         await done(added, version)

@@ -40,7 +40,8 @@ class Response:
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Decide; the answer leaves when that is stored."""
     protocol = 2 if session.api_version >= EPOCH_EACH else 1
-    ended = transactions_of(broker, request.transactional_id).end(
+    coordinator = await transactions_of(broker, request.transactional_id).coordinator()
+    ended = coordinator.end(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,

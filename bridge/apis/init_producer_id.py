@@ -65,7 +65,8 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
 
 
 async def _of_transactional_id(name: str, request: Request, broker: Broker, session: Session) -> Response:
-    begun = transactions_of(broker, name).init_producer_id(
+    coordinator = await transactions_of(broker, name).coordinator()
+    begun = coordinator.init_producer_id(
         name, request.producer_id, request.producer_epoch, request.transaction_timeout_ms, connection_of(session)
     )
     change = await done(begun, session.api_version, _FENCED_FROM)

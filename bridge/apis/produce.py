@@ -71,7 +71,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> _Sent:
     """Give every batch its place in its partition; answer when Pulsar has stored them all (acks 1 as well as all)."""
     refusal, checks = _refusal(request), checks_of(broker, session)
     work = _Work(request, broker, session)
-    of_transaction = any([is_transactional(append.records or b"") for append in work.appends])
+    of_transaction = [append for append in work.appends if is_transactional(append.records or b"")]
     if of_transaction and refusal is None:
         await own_task()
         refusal = await _refused_transaction(request.transactional_id, checks)
@@ -85,7 +85,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> _Sent:
             if append.topic in denied:
                 append.error = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     if of_transaction and request.transactional_id is not None:
-        await work.find_transactions(request.transactional_id)
+        await work.find_transactions(request.transactional_id, of_transaction)
     await work.prepare()
     work.refuse_outside_transactions()
     await work.send()
@@ -131,9 +131,9 @@ class _Work:
             self.appends, topics.threads, topics.conversion_memory, deadline, allow_zstd=self._version >= _ZSTD
         )
 
-    async def find_transactions(self, transactional_id: str) -> None:
-        """Learn of which transaction each batch is that says that it is of one; what is refused has its error."""
-        appends = [append for append in self.appends if is_transactional(append.records or b"")]
+    async def find_transactions(self, transactional_id: str, appends: list[PartitionAppend]) -> None:
+        """Learn of which transaction each of these batches is, which say that they are of one; what is refused has its
+        error."""
         if len({producer_in(append.records or b"")[0] for append in appends}) > 1:
             for append in appends:
                 text = "batches of several producers in a transaction"

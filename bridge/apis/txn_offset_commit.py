@@ -19,10 +19,11 @@ from bridge.requests.authorization import Checks
 from bridge.requests.responses import DeferredResponse
 from bridge.requests.rights import GROUP, TOPIC, TRANSACTIONAL_ID, joined, refused
 from bridge.requests.session import Session
-from bridge.requests.transactional import connection_of, known_topic, transactions_of
+from bridge.requests.transactional import connection_of, known_topic, stamped, transactions_of
 from bridge.runtime.futures import gathered_for, in_turns
 from bridge.security.acls import Operation, Resource
-from bridge.transactions.transactions import Connection
+from bridge.transactions.coordinator import Coordinator
+from bridge.transactions.transactions import Change
 
 ADDS = 5
 """The version from which on it adds the group to the transaction."""
@@ -107,19 +108,14 @@ async def _stored(
     producer = request.producer_id, request.producer_epoch
     if not group:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
-    connection: Connection | None = connection_of(session)
     adds = session.api_version >= ADDS
-    if adds:
-        connection = None
-    try:
-        transaction = await transactions.stamp_group(transactional_id, *producer, group)
-    except KafkaError as error:
-        if error.code != ErrorCode.INVALID_TXN_STATE or not adds or not transactions.is_holder(transactional_id):
-            raise
-        change = await transactions.add_group(transactional_id, *producer, group, protocol=2)
-        if change.error is not ErrorCode.NONE:
-            raise KafkaError(change.error) from None
-        transaction = await transactions.stamp_group(transactional_id, *producer, group)
+    connection = None if adds else connection_of(session)
+
+    async def add(coordinator: Coordinator) -> Change:
+        return await coordinator.add_group(transactional_id, *producer, group, protocol=2)
+
+    stamp = partial(transactions.stamp_group, transactional_id, *producer, group)
+    transaction = await stamped(transactions, transactional_id, stamp, add if adds else None)
     member = Committer(request.member_id, request.group_instance_id, request.generation_id)
     return await broker.offsets.commit_in_transaction(
         group,

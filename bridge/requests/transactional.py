@@ -1,6 +1,7 @@
 """What the handlers of transactional requests share: whether there are transactions, who asks, and old errors."""
 
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import Final
 
 from bridge.errors import KafkaError
@@ -9,6 +10,7 @@ from bridge.requests.api import Broker
 from bridge.requests.session import Session
 from bridge.storage.topics.topic import Topic
 from bridge.storage.visibility import Transaction
+from bridge.transactions.coordinator import Coordinator
 from bridge.transactions.transactions import (
     Change,
     Connection,
@@ -71,17 +73,32 @@ async def transaction_of(
     `adds`: by the batch itself the transaction is told of the partition (KIP-890), if it is coordinated here.
     """
     transactions, where = transactions_of(broker, transactional_id), (topic.id.hex, index)
+
+    async def add(coordinator: Coordinator) -> Change:
+        partitions, firsts = [Partition(topic.name, *where)], firsts_in([(topic, index)])
+        return await coordinator.add_partitions(transactional_id, *producer, partitions, firsts, protocol=2)
+
+    stamp = partial(transactions.stamp, transactional_id, *producer, [where])
+    return await stamped(transactions, transactional_id, stamp, add if adds else None)
+
+
+async def stamped(
+    transactions: Transactions,
+    transactional_id: str,
+    stamp: Callable[[], Awaitable[Transaction]],
+    add: Callable[[Coordinator], Awaitable[Change]] | None,
+) -> Transaction:
+    """What `stamp` gives. Where the transaction has not been told of what the request is about, the request itself
+    tells it (`add`, of KIP-890), if it is coordinated here."""
     try:
-        return await transactions.stamp(transactional_id, *producer, [where])
+        return await stamp()
     except KafkaError as error:
-        if error.code != ErrorCode.INVALID_TXN_STATE or not adds or not transactions.is_holder(transactional_id):
+        if error.code != ErrorCode.INVALID_TXN_STATE or add is None or not transactions.is_holder(transactional_id):
             raise
-    change = await transactions.add_partitions(
-        transactional_id, *producer, [Partition(topic.name, *where)], firsts_in([(topic, index)]), protocol=2
-    )
+    change = await add(await transactions.coordinator())
     if change.error is not ErrorCode.NONE:
         raise KafkaError(change.error)
-    return await transactions.stamp(transactional_id, *producer, [where])
+    return await stamp()
 
 
 def firsts_in(partitions: Iterable[tuple[Topic, int]]) -> dict[tuple[str, int], int]:

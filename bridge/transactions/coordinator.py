@@ -155,9 +155,9 @@ class Coordinator:
         firsts: Mapping[tuple[str, int], int],
         *,
         protocol: int,
-        connection: Connection | None,
+        connection: Connection | None = None,
     ) -> Change:
-        """Name partitions that the transaction is about to write to."""
+        """Name partitions that the transaction is about to write to; `firsts`: as in its record."""
         most = self._settings.max_partitions
 
         def ask(record: TransactionRecord | None, _: int | None) -> Change:
@@ -173,7 +173,7 @@ class Coordinator:
         group: str,
         *,
         protocol: int,
-        connection: Connection | None,
+        connection: Connection | None = None,
     ) -> Change:
         """Name a group whose offsets the transaction is about to commit."""
 
@@ -190,7 +190,7 @@ class Coordinator:
         *,
         committed: bool,
         protocol: int,
-        connection: Connection | None,
+        connection: Connection | None = None,
     ) -> Change:
         """Commit or abort."""
         began = loop_time()

@@ -1,7 +1,7 @@
 """The transactions of one namespace, as the handlers of requests use them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection
 from math import inf
 from typing import Final
 
@@ -96,65 +96,10 @@ class Transactions:
         """Whether this node coordinates an id."""
         return self._feeds.exist and self._feeds.log.slots[self.slot_of(transactional_id)].is_owned
 
-    # ---- requests to the coordinator ---------------------------------------------------------------------------------
-    #
-    # Each raises KafkaError as `Coordinator` says.
-
-    async def init_producer_id(
-        self, transactional_id: str, producer_id: int, epoch: int, timeout_ms: int, connection: Connection | None
-    ) -> Change:
-        """Begin another epoch, and abort what is open."""
-        await self._feeds.find()  # the node that made it is not always the one that coordinates the id
-        return await self._coordinator.init_producer_id(transactional_id, producer_id, epoch, timeout_ms, connection)
-
-    async def add_partitions(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        epoch: int,
-        partitions: Sequence[Partition],
-        firsts: Mapping[tuple[str, int], int],
-        *,
-        protocol: int,
-        connection: Connection | None = None,
-    ) -> Change:
-        """Name partitions that the transaction is about to write to; `firsts`: as in its record."""
+    async def coordinator(self) -> Coordinator:
+        """What serves the ids of this node. The node that made their topic is not always the one that coordinates."""
         await self._feeds.find()
-        return await self._coordinator.add_partitions(
-            transactional_id, producer_id, epoch, partitions, firsts, protocol=protocol, connection=connection
-        )
-
-    async def add_group(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        epoch: int,
-        group: str,
-        *,
-        protocol: int,
-        connection: Connection | None = None,
-    ) -> Change:
-        """Name a group whose offsets the transaction is about to commit."""
-        await self._feeds.find()
-        return await self._coordinator.add_group(
-            transactional_id, producer_id, epoch, group, protocol=protocol, connection=connection
-        )
-
-    async def end(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        epoch: int,
-        *,
-        committed: bool,
-        protocol: int,
-        connection: Connection | None = None,
-    ) -> Change:
-        """Commit or abort."""
-        await self._feeds.find()
-        return await self._coordinator.end(
-            transactional_id, producer_id, epoch, committed=committed, protocol=protocol, connection=connection
-        )
+        return self._coordinator
 
     async def describe(self, transactional_id: str) -> TransactionRecord | None:
         """The newest record of an id that is coordinated here; None: the id is not known."""

@@ -41,8 +41,9 @@ async def begin(at: Transactions, name: str = "x") -> Transaction:
     """An open transaction."""
     await at.group_slot_of(name)
     await until(lambda: at.is_holder(name))
-    begun = await at.init_producer_id(name, -1, -1, 60_000, None)
-    added = await at.add_partitions(name, begun.producer_id, begun.epoch, [P0], {}, protocol=1)
+    coordinator = await at.coordinator()
+    begun = await coordinator.init_producer_id(name, -1, -1, 60_000, None)
+    added = await coordinator.add_partitions(name, begun.producer_id, begun.epoch, [P0], {}, protocol=1)
     assert added.error is ErrorCode.NONE
     return Transaction(at.slot_of(name), Identity(begun.producer_id, begun.epoch, 1))
 
@@ -50,7 +51,7 @@ async def begin(at: Transactions, name: str = "x") -> Transaction:
 async def end(at: Transactions, one: Transaction, name: str = "x", *, committed: bool = False) -> None:
     """Its outcome."""
     producer_id, epoch, _ = one.identity
-    ended = await at.end(name, producer_id, epoch, committed=committed, protocol=1)
+    ended = await (await at.coordinator()).end(name, producer_id, epoch, committed=committed, protocol=1)
     assert ended.error is ErrorCode.NONE
 
 
@@ -115,7 +116,7 @@ def test_a_slot_goes_from_one_to_the_other_and_both_know_all() -> None:
         await confirmed(one)
         assert one.outcomes.outcome(first) is other.outcomes.outcome(first) is Outcome.ABORTED
         second = Transaction(first.slot, first.identity._replace(n=2))
-        await other.add_partitions("x", first.identity.producer_id, 0, [P0], {}, protocol=1)
+        await (await other.coordinator()).add_partitions("x", first.identity.producer_id, 0, [P0], {}, protocol=1)
         await confirmed(one)
         for at in (one, other):
             assert await at.stamp("x", first.identity.producer_id, 0, [(TOPIC_ID, 0)]) == second
