@@ -28,6 +28,11 @@ from bridge.security.acls import Operation, Resource
 
 BY_ID = 10
 """The version from which on topics are named by their ids alone."""
+METADATA_LIMIT = RequestLimit(
+    "characters (UTF-16) of an offset's metadata",
+    "groups.max_offset_metadata_bytes",
+    ErrorCode.OFFSET_METADATA_TOO_LARGE,
+)
 _MANY = 1000  # topics and partitions of which a thread makes the answer
 
 
@@ -194,11 +199,5 @@ API = Api(
     rights=Rights((Right(Operation.READ, GROUP), Right(Operation.READ, TOPIC)), _check_rights),
     route=OF_GROUP,
     served_by=ServedBy.COORDINATOR,
-    limits=(
-        RequestLimit(
-            "characters (UTF-16) of an offset's metadata",
-            "groups.max_offset_metadata_bytes",
-            ErrorCode.OFFSET_METADATA_TOO_LARGE,
-        ),
-    ),
+    limits=(METADATA_LIMIT,),
 )

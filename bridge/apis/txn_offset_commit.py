@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any
 
+from bridge.apis.offset_commit import METADATA_LIMIT
 from bridge.errors import KafkaError, Unanswered
 from bridge.groups.offsets import Committer, TopicPartition
 from bridge.groups.store.records import StoredOffset
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, since
-from bridge.requests.api import Api, Broker, RequestLimit, Rest, Right, Rights, ServedBy
+from bridge.requests.api import Api, Broker, Rest, Right, Rights, ServedBy
 from bridge.requests.authorization import Checks
 from bridge.requests.responses import DeferredResponse
 from bridge.requests.rights import GROUP, TOPIC, TRANSACTIONAL_ID, joined, refused
@@ -200,11 +201,5 @@ API = Api(
         _check_rights,
     ),
     served_by=ServedBy.COORDINATOR,
-    limits=(
-        RequestLimit(
-            "characters (UTF-16) of an offset's metadata",
-            "groups.max_offset_metadata_bytes",
-            ErrorCode.OFFSET_METADATA_TOO_LARGE,
-        ),
-    ),
+    limits=(METADATA_LIMIT,),
 )

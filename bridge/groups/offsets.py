@@ -2,13 +2,13 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from bridge.config import GroupSettings
 from bridge.errors import KafkaError
-from bridge.groups.settling import Settling
+from bridge.groups.settling import PendingStore, Settling
 from bridge.groups.store import visible
 from bridge.groups.store.records import (
     Key,
@@ -21,14 +21,12 @@ from bridge.groups.store.records import (
     offset_key,
     pending_key,
 )
-from bridge.groups.store.stored_groups import OnPending
-from bridge.groups.store.under_way import WritesUnderWay
 from bridge.groups.store.visible import confirm_decided, decided_keys, open_offsets, stored_for, visible_offsets
 from bridge.kafka.error_codes import ErrorCode
 from bridge.runtime.futures import gathered, gathered_for, in_turns
 from bridge.storage.topics.topic import NO_ID, Topic
 from bridge.storage.topics.topics import Topics
-from bridge.storage.visibility import Outcomes, Transaction
+from bridge.storage.visibility import Transaction
 from bridge.telemetry import log
 from bridge.telemetry.metrics import GroupMetrics
 
@@ -80,20 +78,8 @@ class GroupMembership(Protocol):
         """Delete an empty group that has no offsets left; nothing where a member has joined meanwhile."""
 
 
-class OffsetStore(Protocol):
+class OffsetStore(PendingStore, Protocol):
     """Where committed offsets are kept (`store.GroupStore`)."""
-
-    under_way: WritesUnderWay
-    """The offsets that are being written."""
-    on_pending: list[OnPending]
-    on_owned: list[Callable[[list[str]], None]]
-
-    @property
-    def outcomes(self) -> Outcomes:
-        """Of the transactions that commit offsets."""
-
-    def slot_of(self, group_id: str) -> int:
-        """The slot that a group lives in."""
 
     async def load(self, group_id: str, *, confirmed: bool = True) -> StoredGroup:
         """What is stored of a group; unless `confirmed`, as far as this bridge knows."""
@@ -104,14 +90,8 @@ class OffsetStore(Protocol):
     def coordinates(self, group_id: str) -> bool:
         """Whether this node coordinates the group."""
 
-    def known(self, group_id: str) -> StoredGroup:
-        """What is stored of a group in memory."""
-
     def stored(self, group_id: str) -> Mapping[TopicPartition, StoredOffset]:
         """The committed offsets of a group in memory."""
-
-    def submit(self, group_id: str, records: Mapping[Key, bytes | None]) -> Awaitable[None]:
-        """Store records, in the order of the calls."""
 
 
 class Committer(NamedTuple):

@@ -35,6 +35,7 @@ class PendingStore(RecordWriter, Protocol):
     """Where pending offsets are kept (`store.GroupStore`)."""
 
     under_way: WritesUnderWay
+    """The offsets that are being written."""
     on_pending: list[OnPending]
     on_owned: list[Callable[[list[str]], None]]
 
