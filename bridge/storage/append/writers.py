@@ -151,7 +151,7 @@ class Writers:
             if writer.opened_at < came and writer.sequences.is_gap(epoch, sequence):
                 self.drop(producer_id, writer)
             writer = self.use(producer_id, session)
-        if writer is None:
+        while writer is None:  # again where it was swept, or lost its name, before it was used here
             if self._closed:
                 raise ClientClosed("the partition")
             # opened once for all callers, which continue in their order
@@ -159,8 +159,8 @@ class Writers:
             if opening is None:
                 opening = self._opening[producer_id] = asyncio.ensure_future(self._open(producer_id))
                 opening.add_done_callback(partial(self._opened, producer_id))
-            writer = await wait_shared(opening, ClientClosed("the partition"))
-            self.use(producer_id, session)
+            await wait_shared(opening, ClientClosed("the partition"))
+            writer = self.use(producer_id, session)
         return writer
 
     def _opened(self, producer_id: int, opening: "asyncio.Future[Writer]") -> None:

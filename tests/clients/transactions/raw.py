@@ -163,6 +163,8 @@ class RawProducer:
         answer = self._leader(produce.API, request, version, partition)
         (one,) = answer.responses[0].partition_responses
         self._sequences[key] += one.error_code == ErrorCode.NONE and not after
+        if one.error_code != ErrorCode.NONE:
+            print(f"{self.topic}-{partition}: {ErrorCode(one.error_code).name}: {one.error_message}")
         return ErrorCode(one.error_code).name
 
     def commit_offset(

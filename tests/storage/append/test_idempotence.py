@@ -207,6 +207,15 @@ async def test_a_writer_stays_for_as_long_as_a_connection_uses_it(bench: Bench) 
     assert [await append(bench, log, 1, session=client), await append(bench, log, 0, session=client)] == [1, 0]
 
 
+async def test_a_writer_that_is_swept_before_its_first_use_is_opened_again(bench: Bench) -> None:
+    log = bench.log(await bench.topic())
+    appending = asyncio.ensure_future(append(bench, log, 0, session=Session(1, "", "")))
+    while not log.is_ready({(PID, 0, 0)}, None):  # it is open, and who waits for it has not run yet
+        await asyncio.sleep(0)
+    await log.sweep(asyncio.get_running_loop().time())
+    assert await appending == 0
+
+
 async def test_a_producer_s_name_is_free_when_its_last_connection_has_gone(bench: Bench) -> None:
     topic = await bench.topic()
     here, there = bench.log(topic), (await bench.another()).log(topic)
