@@ -210,7 +210,7 @@ async def test_a_writer_stays_for_as_long_as_a_connection_uses_it(bench: Bench) 
 async def test_a_writer_that_is_swept_before_its_first_use_is_opened_again(bench: Bench) -> None:
     log = bench.log(await bench.topic())
     appending = asyncio.ensure_future(append(bench, log, 0, session=Session(1, "", "")))
-    while not log.is_ready({(PID, 0, 0)}, None):  # it is open, and who waits for it has not run yet
+    while not log.is_ready({(PID, 0, 0)}, None):  # noqa: ASYNC110 - each turn of the loop: who waits for it has none yet
         await asyncio.sleep(0)
     await log.sweep(asyncio.get_running_loop().time())
     assert await appending == 0
