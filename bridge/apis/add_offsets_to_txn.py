@@ -11,8 +11,11 @@ from bridge.requests.api import Api, Broker, Rest, Right, Rights, ServedBy
 from bridge.requests.authorization import Checks
 from bridge.requests.rights import GROUP, TRANSACTIONAL_ID
 from bridge.requests.session import Session
-from bridge.requests.transactional import connection_of, done, transactions_of
+from bridge.requests.transactional import Question, at_coordinator, connection_of, done, transactions_of
 from bridge.security.acls import Operation, Resource
+from bridge.security.principal import NODE
+from bridge.transactions.coordinator import Coordinator
+from bridge.transactions.transactions import Change
 
 
 @message
@@ -35,17 +38,33 @@ class Response:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Name the group; its offsets go to its own coordinator (TxnOffsetCommit)."""
+    is_client = session.principal != NODE
     coordinator = await transactions_of(broker, request.transactional_id).coordinator()
     added = coordinator.add_group(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,
         request.group_id,
-        protocol=1,  # a client of KIP-890 does not send it
-        connection=connection_of(session),
+        protocol=1 if is_client else 2,  # a client of KIP-890 does not send it
+        connection=connection_of(session) if is_client else None,
     )
     await done(added, session.api_version)
     return Response(error_code=ErrorCode.NONE)
+
+
+async def added_by_offsets(broker: Broker, transactional_id: str, producer: tuple[int, int], group: str) -> None:
+    """Offsets of a producer (id, epoch) tell their transaction of their group themselves (KIP-890)."""
+
+    async def here(coordinator: Coordinator) -> Change:
+        return await coordinator.add_group(transactional_id, *producer, group, protocol=2)
+
+    def elsewhere() -> Question:
+        request = Request(
+            transactional_id=transactional_id, producer_id=producer[0], producer_epoch=producer[1], group_id=group
+        )
+        return Question(API, API.max_version, request, lambda answer: answer.error_code)
+
+    await at_coordinator(broker, transactional_id, here, elsewhere)
 
 
 async def _check_rights(request: Request, checks: Checks, rest: Rest) -> Any:

@@ -4,7 +4,7 @@ v3 is flexible; v4 takes several transactions and may only ask whether a partiti
 v5 may answer TRANSACTION_ABORTABLE.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Annotated, Any
 
@@ -15,11 +15,20 @@ from bridge.requests.api import Api, Broker, RequestLimit, Rest, Right, Rights, 
 from bridge.requests.authorization import Checks
 from bridge.requests.rights import CLUSTER, TOPIC, TRANSACTIONAL_ID
 from bridge.requests.session import Session
-from bridge.requests.transactional import connection_of, done, firsts_in, known_topic, transactions_of
+from bridge.requests.transactional import (
+    Question,
+    at_coordinator,
+    connection_of,
+    done,
+    firsts_in,
+    known_topic,
+    transactions_of,
+)
 from bridge.runtime.futures import gathered, gathered_for, in_turns
 from bridge.security.acls import Operation, Resource
 from bridge.storage.topics.topic import Topic
-from bridge.transactions.transactions import Partition
+from bridge.transactions.coordinator import Coordinator
+from bridge.transactions.transactions import Change, Partition
 
 SEVERAL = 4
 """The version from which on brokers send it, for several transactions."""
@@ -111,6 +120,35 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         )
         await done(added, session.api_version)
     return Response(results_by_topic_v3_and_below=_results(topics, errors, _otherwise(errors)))
+
+
+async def added_by_batches(
+    broker: Broker, transactional_id: str, producer: tuple[int, int], written: Sequence[tuple[Topic, int]]
+) -> None:
+    """Batches of a producer (id, epoch) tell their transaction of these partitions themselves (KIP-890)."""
+    names = [Partition(topic.name, topic.id.hex, index) for topic, index in written]
+
+    async def here(coordinator: Coordinator) -> Change:
+        return await coordinator.add_partitions(transactional_id, *producer, names, firsts_in(written), protocol=2)
+
+    def elsewhere() -> Question:
+        indexes: dict[str, list[int]] = {}
+        for topic, index in written:
+            indexes.setdefault(topic.name, []).append(index)
+        topics = [RequestTopic(name=name, partitions=of_topic) for name, of_topic in indexes.items()]
+        one = RequestTransaction(
+            transactional_id=transactional_id, producer_id=producer[0], producer_epoch=producer[1], topics=topics
+        )
+        return Question(API, API.max_version, Request(transactions=[one]), _error_in)
+
+    await at_coordinator(broker, transactional_id, here, elsewhere)
+
+
+def _error_in(answer: Response) -> int:
+    """What one transaction's partitions were refused for, if they were."""
+    (one,) = answer.results_by_transaction or [ResponseTransaction(transactional_id="", topic_results=[])]
+    errors = {part.partition_error_code for topic in one.topic_results for part in topic.results_by_partition}
+    return answer.error_code or next(iter(errors - {ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED}), ErrorCode.NONE)
 
 
 async def _of_node(one: RequestTransaction, broker: Broker, session: Session) -> ResponseTransaction:

@@ -1,20 +1,26 @@
 """ApiVersions: which APIs and versions this bridge serves.
 
 v1 adds throttle_time_ms; v3 is flexible, and the client names its software (KIP-511); v4 may list features whose lowest
-version is 0. The answer's header never has tags, so that clients of any age can read it. No finalized features are
-listed: with `transaction.version` clients would skip AddPartitionsToTxn (KIP-890).
+version is 0 (KIP-584). The answer's header never has tags, so that clients of any age can read it. The one feature is
+`transaction.version`: with 2 producers have an epoch for each transaction, and skip AddPartitionsToTxn (KIP-890).
 """
 
 from collections.abc import Mapping
-from typing import Annotated
+from dataclasses import field
+from typing import Annotated, Final
 
 from bridge.kafka.error_codes import ErrorCode
-from bridge.kafka.message import Int16, Int32, message, since
+from bridge.kafka.message import Int16, Int32, Int64, message, since, tag
 from bridge.requests.api import Api, Broker
+from bridge.requests.features import MAX_TRANSACTION_VERSION, TRANSACTION_VERSION, transaction_version
 from bridge.requests.rights import NOTHING
 from bridge.requests.session import Session
 
 KEY = 18
+FEATURES: Final = 3
+"""The version from which on features are told."""
+_FROM_ZERO: Final = 4
+"""That from which on the lowest version of a feature may be 0."""
 
 
 @message
@@ -35,18 +41,48 @@ class ApiVersion:
 
 
 @message
+class SupportedFeature:
+    """A feature, and the versions of it that this broker knows."""
+
+    name: str
+    min_version: Int16
+    max_version: Int16
+
+
+@message
+class FinalizedFeature:
+    """A feature, and the version of it that all brokers go by."""
+
+    name: str
+    max_version_level: Int16
+    min_version_level: Int16
+
+
+@message
 class Response:
-    """Every API served."""
+    """Every API served, and every feature."""
 
     error_code: Int16
     api_keys: list[ApiVersion]
     throttle_time_ms: Annotated[Int32, since(1)] = 0
+    supported_features: Annotated[list[SupportedFeature], tag(0, since=3)] = field(default_factory=list)
+    finalized_features_epoch: Annotated[Int64, tag(1, since=3)] = -1
+    """Grows with each change of what is finalized; -1: it is not known."""
+    finalized_features: Annotated[list[FinalizedFeature], tag(2, since=3)] = field(default_factory=list)
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Answer with the whole table; the software's name is only logged and shown, and any name is accepted."""
     session.told_software(request.client_software_name, request.client_software_version)
-    return table(broker.apis, ErrorCode.NONE)
+    response = table(broker.apis, ErrorCode.NONE)
+    version = transaction_version(broker)
+    if session.api_version >= FEATURES and version is not None:
+        lowest = 0 if session.api_version >= _FROM_ZERO else 1
+        supported = SupportedFeature(name=TRANSACTION_VERSION, min_version=lowest, max_version=MAX_TRANSACTION_VERSION)
+        finalized = FinalizedFeature(name=TRANSACTION_VERSION, max_version_level=version, min_version_level=version)
+        response.supported_features, response.finalized_features = [supported], [finalized]
+        response.finalized_features_epoch = broker.cluster.snapshot.version
+    return response
 
 
 async def refuse_version(request: None, broker: Broker, session: Session) -> Response:

@@ -13,6 +13,7 @@ from functools import partial
 from time import perf_counter as clock
 from typing import TypeAlias
 
+from bridge.apis.add_partitions_to_txn import added_by_batches
 from bridge.cluster import Cluster
 from bridge.cluster.membership.effects import Serving
 from bridge.codec import HEADER_SIZE, NO_PRODUCER, message_sets
@@ -28,7 +29,7 @@ from bridge.requests.authorization import Checks, checks_of
 from bridge.requests.responses import Brief, DeferredResponse
 from bridge.requests.rights import TOPIC, TRANSACTIONAL_ID
 from bridge.requests.session import Session
-from bridge.requests.transactional import transaction_of
+from bridge.requests.transactional import transactions_of
 from bridge.runtime.deadlines import deadlines
 from bridge.runtime.futures import TURN, Outcome, call_when_done, in_turns, loop_time, own_task, yield_turn
 from bridge.security.acls import Operation, Resource, ResourceType
@@ -37,6 +38,8 @@ from bridge.storage.append.conversion_memory import MAX_EXCESS_BYTES
 from bridge.storage.append.pace import Pace
 from bridge.storage.append.preparation import MAX_ENTRIES, is_message_set
 from bridge.storage.entries import is_transactional, producer_in
+from bridge.storage.topics.topic import Topic
+from bridge.storage.visibility import Identity, Transaction
 
 MAX_REQUEST_BYTES = 2**31 - 1
 """Records are not decoded here, so only `kafka.max_request_bytes` limits a request."""
@@ -57,6 +60,10 @@ _RETRIED = frozenset(
     }
 )
 """Errors after which an idempotent producer sends the same batch again."""
+_COORDINATOR_AWAY = frozenset(
+    {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+)
+"""What clients do not know in a Produce: the coordinator is asked again when they send again."""
 _HOLD_SECONDS = 5.0
 """How long a Produce waits for a node that did not run for a while to learn what it has missed."""
 _FEW = 32
@@ -138,20 +145,72 @@ class _Work:
             for append in appends:
                 text = "batches of several producers in a transaction"
                 append.error = append.error or KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, text)
-        await for_each(partial(self._find_transaction, transactional_id), appends)
+        if self._version < _ADDS:
+            await for_each(partial(self._find_transaction, transactional_id), appends)
+        else:
+            await self._find_or_tell_transaction(transactional_id, appends)
 
     async def _find_transaction(self, transactional_id: str, append: PartitionAppend) -> None:
+        """Protocol 1: the transaction that has been told of the partition."""
         broker, (producer_id, epoch, _) = self._broker, producer_in(append.records or b"")
         try:
             async with asyncio.timeout_at(self._deadline):
-                topic = await broker.topics.get(append.topic)
-                if topic is None or not 0 <= append.index < topic.partitions:
-                    raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                append.transaction = await transaction_of(
-                    broker, transactional_id, (producer_id, epoch), topic, append.index, adds=self._version >= _ADDS
-                )
+                topic = await self._topic_of(append)
+                transactions = transactions_of(broker, transactional_id)
+                partition = topic.id.hex, append.index
+                append.transaction = await transactions.stamp(transactional_id, producer_id, epoch, [partition])
         except KafkaError as error:
             raise KafkaError(_told_of_transaction(error.code, self._version), error.message) from None
+
+    async def _find_or_tell_transaction(self, transactional_id: str, appends: list[PartitionAppend]) -> None:
+        """Protocol 2 (KIP-890): one question tells the transaction of all partitions that it has not been told of."""
+        written: list[tuple[Topic, int]] = []
+
+        async def find_topic(append: PartitionAppend) -> None:
+            async with asyncio.timeout_at(self._deadline):
+                written.append((await self._topic_of(append), append.index))
+
+        await for_each(find_topic, appends)
+        appends = [append for append in appends if append.error is None]
+        if not appends:
+            return
+        producer_id, epoch, _ = producer_in(appends[0].records or b"")
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                found = await self._told_transaction(transactional_id, (producer_id, epoch), written)
+        except TimeoutError:
+            refusal = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, "the transaction's coordinator does not answer in time")
+        except KafkaError as error:
+            refusal = KafkaError(_told_of_transaction(error.code, self._version), error.message)
+        else:
+            for append in appends:
+                append.transaction = found
+            return
+        for append in appends:
+            append.error = refusal
+
+    async def _told_transaction(
+        self, transactional_id: str, producer: tuple[int, int], written: list[tuple[Topic, int]]
+    ) -> Transaction:
+        transactions = transactions_of(self._broker, transactional_id)
+        partitions = [(topic.id.hex, index) for topic, index in written]
+        found = transactions.added(transactional_id, *producer, partitions)
+        if found is not None:
+            return found
+        try:
+            await added_by_batches(self._broker, transactional_id, producer, written)
+        except KafkaError as error:
+            if error.code != ErrorCode.INVALID_TXN_STATE:
+                raise
+            # the transaction may be one of protocol 1 that has been told of them
+            return await transactions.stamp(transactional_id, *producer, partitions)
+        return Transaction(transactions.slot_of(transactional_id), Identity(*producer, 0))
+
+    async def _topic_of(self, append: PartitionAppend) -> Topic:
+        topic = await self._broker.topics.get(append.topic)
+        if topic is None or not 0 <= append.index < topic.partitions:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return topic
 
     def refuse_outside_transactions(self) -> None:
         """A producer whose transaction is open writes in it, and nowhere else (`ProducerAppendInfo`)."""
@@ -235,8 +294,10 @@ class _Work:
 
 def _told_of_transaction(error: int, version: int) -> ErrorCode:
     """What a client of this version is told: one that retries by itself, or that the transaction has to be aborted."""
-    if error == ErrorCode.COORDINATOR_NOT_AVAILABLE:
+    if error in _COORDINATOR_AWAY or (error == ErrorCode.CONCURRENT_TRANSACTIONS and version < _ADDS):
         return ErrorCode.NOT_ENOUGH_REPLICAS
+    if error == ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
     if error == ErrorCode.INVALID_TXN_STATE and version >= _ABORTABLE:
         return ErrorCode.TRANSACTION_ABORTABLE
     return ErrorCode(error)

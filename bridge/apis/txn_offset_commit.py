@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Annotated, Any
 
+from bridge.apis.add_offsets_to_txn import added_by_offsets
 from bridge.apis.offset_commit import METADATA_LIMIT
 from bridge.errors import KafkaError, Unanswered
 from bridge.groups.offsets import Committer, TopicPartition
@@ -20,11 +21,9 @@ from bridge.requests.authorization import Checks
 from bridge.requests.responses import DeferredResponse
 from bridge.requests.rights import GROUP, TOPIC, TRANSACTIONAL_ID, joined, refused
 from bridge.requests.session import Session
-from bridge.requests.transactional import connection_of, known_topic, stamped, transactions_of
+from bridge.requests.transactional import connection_of, known_topic, transactions_of
 from bridge.runtime.futures import gathered_for, in_turns
 from bridge.security.acls import Operation, Resource
-from bridge.transactions.coordinator import Coordinator
-from bridge.transactions.transactions import Change
 
 ADDS = 5
 """The version from which on it adds the group to the transaction."""
@@ -112,11 +111,13 @@ async def _stored(
     adds = session.api_version >= ADDS
     connection = None if adds else connection_of(session)
 
-    async def add(coordinator: Coordinator) -> Change:
-        return await coordinator.add_group(transactional_id, *producer, group, protocol=2)
-
-    stamp = partial(transactions.stamp_group, transactional_id, *producer, group)
-    transaction = await stamped(transactions, transactional_id, stamp, add if adds else None)
+    try:
+        transaction = await transactions.stamp_group(transactional_id, *producer, group)
+    except KafkaError as error:
+        if error.code != ErrorCode.INVALID_TXN_STATE or not adds:
+            raise
+        await added_by_offsets(broker, transactional_id, producer, group)
+        transaction = await transactions.stamp_group(transactional_id, *producer, group)
     member = Committer(request.member_id, request.group_instance_id, request.generation_id)
     return await broker.offsets.commit_in_transaction(
         group,

@@ -14,6 +14,7 @@ from bridge.cluster.membership.racks import racks_of
 from bridge.cluster.membership.record_format import TRANSACTIONS_LEVEL
 from bridge.cluster.membership.slots import UNOWNED, slot_of
 from bridge.cluster.membership.view import NO_NODE, ClusterView, Endpoint, NodeRegistration, NodeState
+from bridge.config import INTERNAL
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.runtime.futures import Waiter, loop_time
@@ -64,6 +65,8 @@ class ClusterSnapshot:
         self.version = view.version
         self.has_transactions = view.level >= TRANSACTIONS_LEVEL
         """Whether every node hides the records of transactions that are open or aborted."""
+        self.can_ask_each_other = len(view.ids) <= 1 or all(map(_has_internal_listener, view.members.values()))
+        """Whether each node can ask the others; also where there has been but one, whose view does not flap."""
         self._owners = view.owners or (UNOWNED,)
         self._epochs = view.epochs or (0,)
         self._groups = view.groups
@@ -340,6 +343,10 @@ def single_node(node: Node, cluster_id: str) -> Cluster:
     view = ClusterView(1, node.id, {node.id: member}, {"only": node.id}, (node.id,), (0,), (node.id,) * 64)
     cluster.update(view, node.id, Serving.SERVE)
     return cluster
+
+
+def _has_internal_listener(member: NodeRegistration) -> bool:
+    return any(endpoint.listener == INTERNAL for endpoint in member.endpoints)
 
 
 def _node(member: NodeRegistration) -> Node:

@@ -124,14 +124,12 @@ class ClusterSettings:
 
     def __post_init__(self) -> None:
         check_rules("cluster", self)
-        if self.addressing != "single":
-            return
-        if not self.internal_listen:
+        if self.addressing == "single" and not self.internal_listen:
             raise SettingsError(
                 'cluster.addressing = "single" needs cluster.internal_listen, where the other nodes connect: '
                 "a host:port that clients cannot reach"
             )
-        if not self.internal_advertised and is_every_interface(self.internal_listen):
+        if self.internal_listen and not self.internal_advertised and is_every_interface(self.internal_listen):
             raise SettingsError(
                 f'cluster.internal_listen = "{self.internal_listen}" is every interface, which the other nodes cannot '
                 "be told to connect to: set cluster.internal_advertised to the host:port they should use"
@@ -221,6 +219,7 @@ class TransactionSettings:
     """Transactional ids and their transactions."""
 
     slots: int = integer(8, 1, 1024)
+    version: int = integer(2, 1, 2)
     max_timeout_ms: int = integer(900_000, 1, INT32_MAX)
     id_expiration_ms: int = integer(604_800_000, 60_000)
     max_partitions: int = integer(10_000, 1, INT32_MAX)
@@ -268,6 +267,8 @@ class Settings:
                 f"clients of {by_token[0]} log in by OAUTHBEARER: set security.oauthbearer_jwks_file or "
                 "security.oauthbearer_jwks_endpoint_url"
             )
+        if self.cluster.internal_listen:
+            self._check_internal(listeners)
         if self.cluster.is_single:
             self._check_single(listeners)
         if self.kafka.authorizer == "pulsar" and self.cluster.is_single and not self.pulsar.proxy_token_file:
@@ -331,14 +332,16 @@ class Settings:
 
     def _check_single(self, listeners: Sequence[ListenerPlan]) -> None:
         for one in listeners:
-            if one.name == INTERNAL:
-                raise SettingsError(
-                    f'with cluster.addressing = "single" the name {INTERNAL} is that of '
-                    "cluster.internal_listen: give the listener in kafka.listeners another one"
-                )
             if one.advertised is None:
                 what = "kafka.advertised" if not self.kafka.listeners else f"{one.name} in kafka.advertised_listeners"
                 raise SettingsError(f'cluster.addressing = "single" needs {what}: the one address of all nodes')
+
+    def _check_internal(self, listeners: Sequence[ListenerPlan]) -> None:
+        if any(one.name == INTERNAL for one in listeners):
+            raise SettingsError(
+                f"the name {INTERNAL} is that of cluster.internal_listen: give the listener in kafka.listeners another "
+                "one"
+            )
         internal = Address.parse(self.cluster.internal_listen).host
         apart = bool(self.tenants.rules) or any(one.has_login for one in listeners)
         if apart and not (self.cluster.internal_secret_file or is_loopback(internal)):
@@ -348,8 +351,8 @@ class Settings:
             )
         if self.kafka.workers != 1:
             raise SettingsError(
-                f'kafka.workers = {self.kafka.workers} and cluster.addressing = "single" do not go together: start '
-                "several nodes, each with a cluster.internal_listen of its own"
+                f"kafka.workers = {self.kafka.workers} and cluster.internal_listen do not go together: start several "
+                "nodes, each with a cluster.internal_listen of its own"
             )
 
     def with_values(self, **sections: Mapping[str, Any]) -> "Settings":

@@ -34,6 +34,7 @@ from bridge.net.listening import Sockets
 from bridge.node import limits
 from bridge.pulsar import Access, Admin, PulsarClient
 from bridge.pulsar.stall import StallDetector
+from bridge.relay.internal_links import InternalLinks
 from bridge.relay.shared_address import SharedAddress
 from bridge.requests.api import Authorization, Broker
 from bridge.requests.authorization import AclAuthorization
@@ -122,6 +123,7 @@ class Server:
         )
         self.cluster: Cluster | None = None
         self._member: ClusterMember | None = None
+        self._links: InternalLinks | None = None
         self._shared_address: SharedAddress | None = None
         self._turning_away: TurningAway | None = None
         self._index_reason: str | None = None
@@ -235,10 +237,12 @@ class Server:
         """Serve what the views give to this node; where it is reached."""
         endpoints = [Endpoint(name, host, port) for name, (host, port) in self.listeners.advertised.items()]
         served = cluster  # as clients see it
-        if self.settings.cluster.is_single:
-            self._shared_address = SharedAddress(self.settings, cluster, *endpoints)
-            served = self._shared_address.cluster
-            endpoints.append(self._shared_address.endpoint)
+        if self.settings.cluster.internal_listen:
+            self._links = InternalLinks(self.settings, cluster)
+            if self.settings.cluster.is_single:
+                self._shared_address = SharedAddress(cluster, self._links.peers, *endpoints)
+                served = self._shared_address.cluster
+            endpoints.append(self._links.endpoint)
         follower = ViewFollower(served, self.topics, self._own.assign, cluster)
         if self.settings.tenants.rules:
             self._namespaces = self._make_namespaces(follower)
@@ -307,17 +311,20 @@ class Server:
             groups=self._own.groups,
             offsets=self._own.offsets,
             transactions=self._own.served_transactions,
+            other_nodes=None if self._links is None else self._links.questions,
             security=self.security,
             login_failures=LoginFailures(kafka.max_failed_logins_per_ip_per_second),
             creations=TopicCreations(kafka.auto_create_topics_per_minute, kafka.auto_create_topics_per_minute_of_all),
             authorization=self._authorization(),
         )
-        shared, namespaces = self._shared_address, self._namespaces
+        links, shared, namespaces = self._links, self._shared_address, self._namespaces
         clients = broker if shared is None else shared.relaying(broker)
         if namespaces is not None and self._member is not None:
             namespaces.serve(broker, clients, self._member.announce, None if shared is None else shared.relaying)
         if shared is not None:
-            shared.serve(broker, self.listeners, namespaces)
+            shared.watch(self.listeners)
+        if links is not None:
+            links.serve(broker, self.listeners.shared.pending_bytes, namespaces)
         return clients
 
     async def stop(self, drain_seconds: float = DRAIN_SECONDS) -> None:
@@ -334,8 +341,8 @@ class Server:
         if self._namespaces is not None:
             self._namespaces.stop()
         await self.listeners.drain(drain_seconds)
-        if self._shared_address is not None:
-            await self._shared_address.close()
+        if self._links is not None:
+            await self._links.close()
         self._watchdog.stop()
         await self._stall.close()
         if self._namespaces is not None:

@@ -2,7 +2,8 @@
 
 A node passes on the requests of all its clients over few connections. One that waits, as a JoinGroup does, must not
 hold up the others. The order of one client's requests is kept by the node that it is connected to: that sends a request
-when the one before is answered.
+when the one before is answered. An Envelope without a principal is a node's own question: it may ask what its part of a
+client's request needs, and the client's rights were checked there.
 """
 
 from collections import deque
@@ -10,7 +11,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, cast
 
-from bridge.apis import api_versions, sasl_authenticate, sasl_handshake
+from bridge.apis import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
+    api_versions,
+    sasl_authenticate,
+    sasl_handshake,
+    write_txn_markers,
+)
 from bridge.config import INTERNAL
 from bridge.connection import Budget, Listener, SharedResources
 from bridge.connection.parts import Refused
@@ -28,7 +36,7 @@ from bridge.requests.responses import DeferredResponse
 from bridge.requests.rights import NOTHING
 from bridge.requests.session import Session
 from bridge.runtime.scheduler import Metered
-from bridge.security.principal import ANONYMOUS, Principal
+from bridge.security.principal import NODE, Principal
 from bridge.security.sasl.login import Stage
 from bridge.telemetry import log
 from bridge.telemetry.instruments import Gauge
@@ -41,6 +49,9 @@ _HEADERS: Final = 64 * 1024
 _MEMORY: Final = 64 * 1024 * 1024
 """Of requests from other nodes. Not part of that for clients: two nodes that are full of requests for each other would
 wait for each other."""
+
+_BETWEEN_NODES: Final = (add_partitions_to_txn.API.key, add_offsets_to_txn.API.key, write_txn_markers.API.key)
+"""What nodes ask for themselves."""
 
 
 async def _handled_by_runner(request: Any, broker: Broker, session: Session) -> Any:
@@ -91,9 +102,10 @@ class EnvelopeRunner(RequestRunner):
         try:
             outer = ENVELOPE.decode(body, request.version)
             environment = cast(InternalListener, self._environment)
-            broker = environment.owner if not outer.namespace else await environment.owner_in(outer.namespace)
+            principal = _principal(outer.request_principal)
+            broker = await environment.broker_for(principal, outer.namespace)
             session = Session(
-                principal=_principal(outer.request_principal),
+                principal=principal,
                 id=self._session.id,
                 peer=envelope.decode_host(outer.client_host_address) + ":0",
                 listener=self._session.listener,
@@ -172,29 +184,37 @@ class InternalListener(Listener):
         shared = SharedResources(kafka, Metrics())  # not counted with those of clients
         shared.budget, shared.pending_bytes = Budget(_MEMORY, Gauge()), pending_bytes
         super().__init__(broker, shared, INTERNAL, logins=None if secret is None else secret.logins())
-        self.owner = _with_owners_alone(owner)
-        self._owners: dict[str, Broker] = {}
+        self._own = owner
+        self._brokers: dict[tuple[str, bool], Broker] = {}
         self._clients_work_in = clients_work_in
 
-    async def owner_in(self, namespace: str) -> Broker:
-        """As `owner`, for the clients of a namespace; NamespaceUnavailable."""
+    async def broker_for(self, principal: Principal, namespace: str) -> Broker:
+        """What the requests of a client of a namespace are given, or those of a node; NamespaceUnavailable.
+
+        For clients there are the APIs that have an owner, and no others; none where they know each node's address.
+        """
+        place = namespace, principal is NODE
+        broker = self._brokers.get(place)
+        if broker is None:
+            whole = await self._in_namespace(namespace) if namespace else self._own
+            if principal is NODE:
+                apis = {key: whole.apis[key] for key in _BETWEEN_NODES}
+                broker = replace(whole, apis=apis, authorization=None)
+            else:
+                relayed = whole.apis.items() if whole.settings.cluster.is_single else ()
+                broker = replace(whole, apis={key: api for key, api in relayed if api.route is not None})
+            self._brokers[place] = broker
+        return broker
+
+    async def _in_namespace(self, namespace: str) -> Broker:
         if self._clients_work_in is None:
             raise NamespaceUnavailable("this node has no rules of tenants")
-        owner = self._owners.get(namespace)
-        if owner is None:
-            owner = _with_owners_alone(await self._clients_work_in.for_nodes(namespace))
-            self._owners[namespace] = owner
-        return owner
-
-
-def _with_owners_alone(broker: Broker) -> Broker:
-    """The APIs that have an owner, and no others."""
-    return replace(broker, apis={key: api for key, api in broker.apis.items() if api.route is not None})
+        return await self._clients_work_in.for_nodes(namespace)
 
 
 def _principal(encoded: bytes | None) -> Principal:
     if encoded is None:
-        return ANONYMOUS
+        return NODE
     told = envelope.decode_principal(bytes(encoded))
     return Principal(told.type, told.name)
 

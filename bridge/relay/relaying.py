@@ -10,10 +10,11 @@ from bridge.cluster.membership.view import NO_NODE
 from bridge.connection.requests import LARGE_BYTES
 from bridge.connection.responses import is_long
 from bridge.errors import KafkaError
-from bridge.kafka import envelope, frames, message
+from bridge.kafka import message
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import DecodeError
 from bridge.relay.peers import Peers, Unreachable
+from bridge.relay.questions import answered, decoded, enveloped
 from bridge.requests.api import Api, Broker, Handle
 from bridge.requests.responses import DeferredResponse
 from bridge.requests.routes import Route
@@ -101,14 +102,7 @@ class Relaying:
         encode = message.encode
         long = is_long(request)
         body = await threads.run(encode, request, version, flexible) if long else encode(request, version, flexible)
-        head = frames.request_header(api.key, version, 0, session.client_id, flexible)
-        principal = envelope.Principal(type=session.principal.type, name=session.principal.name)
-        asked = envelope.Request(
-            request_data=head + body,
-            request_principal=envelope.encode_principal(principal),
-            client_host_address=envelope.encode_host(session.host.removeprefix("/")),
-            namespace=self._namespace,
-        )
+        asked = enveloped(api, version, body, self._namespace, session)
 
         def sent(answer: "asyncio.Future[bytes]") -> None:
             if api.waits:  # perhaps for long, and for nothing once the client is gone
@@ -116,14 +110,14 @@ class Relaying:
 
         async with asyncio.timeout(None if api.waits else _ANSWER_SECONDS):
             response = await self._peers.ask(owner, asked, session.id, sent)
-        if response.response_data is None:
+        data = answered(response, api, version)
+        if data is None:
             if response.error_code in (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.COORDINATOR_NOT_AVAILABLE):
                 return None
             raise KafkaError(response.error_code)
-        data = memoryview(response.response_data)[5 if flexible else 4 :]  # after the header
         if len(data) > LARGE_BYTES:
-            return await threads.run(_decode, api, data, version)
-        return _decode(api, data, version)
+            return await threads.run(decoded, api, data, version)
+        return decoded(api, data, version)
 
 
 def _unreachable(api: Api, request: Any, error: ErrorCode, version: int) -> Any:
@@ -132,10 +126,6 @@ def _unreachable(api: Api, request: Any, error: ErrorCode, version: int) -> Any:
     if answer is None:
         raise KafkaError(error)
     return answer
-
-
-def _decode(api: Api, data: memoryview, version: int) -> Any:
-    return message.decode_prefix(api.response, data, version, api.is_flexible(version))[0]
 
 
 def _give_up(answer: "asyncio.Future[bytes]") -> None:

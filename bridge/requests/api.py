@@ -65,6 +65,19 @@ class Authorization(Protocol):
         """A client asked for what it may not do."""
 
 
+class OtherNodes(Protocol):
+    """What this node may ask of others for itself."""
+
+    def of(self, namespace: str) -> "OtherNodes":
+        """The same, about another namespace of Pulsar than the bridge's own."""
+
+    def coordinator(self, group_slot: int) -> int | None:
+        """The other node that has a group slot of the views; None where it is this one, or not known."""
+
+    async def ask(self, node: int, api: "Api", request: Any, version: int) -> Any:
+        """Its answer; COORDINATOR_NOT_AVAILABLE where there is none in time."""
+
+
 @dataclass(frozen=True, slots=True)
 class Broker:
     """Everything a handler may use; `node/server.py` makes it."""
@@ -78,6 +91,8 @@ class Broker:
     offsets: "Offsets"
     transactions: "Transactions | None" = None
     """None: transactional ids are refused."""
+    other_nodes: OtherNodes | None = None
+    """None: they cannot be asked."""
     security: "SecurityStore | None" = None
     """Users, permissions and quotas that are kept in Pulsar."""
     creations: TopicCreations = field(default_factory=TopicCreations)

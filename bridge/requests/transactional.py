@@ -1,20 +1,17 @@
 """What the handlers of transactional requests share: whether there are transactions, who asks, and old errors."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from functools import partial
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
-from bridge.requests.api import Broker
+from bridge.requests.api import Api, Broker
 from bridge.requests.session import Session
 from bridge.storage.topics.topic import Topic
-from bridge.storage.visibility import Transaction
 from bridge.transactions.coordinator import Coordinator
 from bridge.transactions.transactions import (
     Change,
     Connection,
-    Partition,
     Status,
     TransactionRecord,
     Transactions,
@@ -65,40 +62,42 @@ async def done(work: Awaitable[Change], version: int, fenced_from: int = FENCED_
     return change
 
 
-async def transaction_of(
-    broker: Broker, transactional_id: str, producer: tuple[int, int], topic: Topic, index: int, *, adds: bool
-) -> Transaction:
-    """The transaction that a batch of this producer (id, epoch) for a partition is of; KafkaError as `stamp`.
+class Question(NamedTuple):
+    """A request to the coordinator of a transactional id on another node, and where its answer tells an error."""
 
-    `adds`: by the batch itself the transaction is told of the partition (KIP-890), if it is coordinated here.
-    """
-    transactions, where = transactions_of(broker, transactional_id), (topic.id.hex, index)
-
-    async def add(coordinator: Coordinator) -> Change:
-        partitions, firsts = [Partition(topic.name, *where)], firsts_in([(topic, index)])
-        return await coordinator.add_partitions(transactional_id, *producer, partitions, firsts, protocol=2)
-
-    stamp = partial(transactions.stamp, transactional_id, *producer, [where])
-    return await stamped(transactions, transactional_id, stamp, add if adds else None)
+    api: Api
+    version: int
+    request: Any
+    error_of: Callable[[Any], int]
 
 
-async def stamped(
-    transactions: Transactions,
+async def at_coordinator(
+    broker: Broker,
     transactional_id: str,
-    stamp: Callable[[], Awaitable[Transaction]],
-    add: Callable[[Coordinator], Awaitable[Change]] | None,
-) -> Transaction:
-    """What `stamp` gives. Where the transaction has not been told of what the request is about, the request itself
-    tells it (`add`, of KIP-890), if it is coordinated here."""
-    try:
-        return await stamp()
-    except KafkaError as error:
-        if error.code != ErrorCode.INVALID_TXN_STATE or add is None or not transactions.is_holder(transactional_id):
-            raise
-    change = await add(await transactions.coordinator())
-    if change.error is not ErrorCode.NONE:
-        raise KafkaError(change.error)
-    return await stamp()
+    here: Callable[[Coordinator], Awaitable[Change]],
+    elsewhere: Callable[[], Question],
+) -> None:
+    """Have the coordinator of an id do something, on whichever node it is; KafkaError with what that refuses.
+
+    INVALID_TXN_STATE where it is on another one that cannot be asked: clients are not told to rely on it
+    (`features.transaction_version`).
+    """
+    transactions, others = transactions_of(broker, transactional_id), broker.other_nodes
+    if others is None and not transactions.is_holder(transactional_id):
+        raise KafkaError(ErrorCode.INVALID_TXN_STATE, "no transaction is open that has been told of this")
+    error: int = ErrorCode.NONE
+    for _ in range(2):  # it may have moved
+        slot = await transactions.group_slot_of(transactional_id)
+        node = None if others is None else others.coordinator(slot)
+        if others is None or node is None:
+            error = (await here(await transactions.coordinator())).error
+        else:
+            question = elsewhere()
+            error = question.error_of(await others.ask(node, question.api, question.request, question.version))
+        if error != ErrorCode.NOT_COORDINATOR:
+            break
+    if error != ErrorCode.NONE:
+        raise KafkaError(error)
 
 
 def firsts_in(partitions: Iterable[tuple[Topic, int]]) -> dict[tuple[str, int], int]:

@@ -31,3 +31,5 @@ def user(name: str) -> Principal:
 
 ANONYMOUS = user("ANONYMOUS")
 """Who has not logged in, where the listener asks for no log-in."""
+NODE = Principal("Node", "")
+"""Another node of the bridge, which asks for itself. No client is one: those are users."""

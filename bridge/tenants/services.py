@@ -140,6 +140,7 @@ class NamespaceServices:
             groups=self.groups,
             offsets=self.offsets,
             transactions=self.served_transactions,
+            other_nodes=None if own.other_nodes is None else own.other_nodes.of(self.name),
             shared_responses=SharedResponses(),
             authorization=None if own.authorization is None else own.authorization.of(self.name),
         )

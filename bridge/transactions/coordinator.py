@@ -205,6 +205,16 @@ class Coordinator:
                 self._metrics.commits.inc()
         return change
 
+    async def abort(self, transactional_id: str, producer_id: int, epoch: int) -> Change:
+        """Abort the transaction of this epoch if it is open, though its client has not asked for it."""
+
+        def ask(record: TransactionRecord | None, new_producer_id: int | None) -> _Asked:
+            if record is None or (record.producer_id, record.epoch) != (producer_id, epoch):
+                return Change()
+            return state.fence(record, self._now(), new_producer_id)
+
+        return await self._serve(transactional_id, ask, None, alone=True)
+
     async def describe(self, transactional_id: str) -> TransactionRecord | None:
         """The newest record; None: the id is not known."""
         slot = self._log.slot_of(transactional_id)

@@ -87,6 +87,10 @@ class SlotOutcomes:
         """Whether the newest record of the id is understood: else nobody may write another, to time it out neither."""
         return transactional_id not in self._unreadable
 
+    def id_of(self, producer_id: int) -> str | None:
+        """The transactional id whose record has this producer id."""
+        return self._by_producer_id.get(producer_id)
+
     def record_of(self, producer_id: int) -> TransactionRecord | None:
         """The record that has this producer id."""
         transactional_id = self._by_producer_id.get(producer_id)

@@ -117,6 +117,11 @@ class Table:
                 return is_open and record.names(topic_id, partition)
         return False
 
+    def id_of(self, producer_id: int) -> str | None:
+        """The transactional id whose record has this producer id, as far as this process knows."""
+        known = (None if slot.outcomes is None else slot.outcomes.id_of(producer_id) for slot in self._slots.values())
+        return next((one for one in known if one is not None), None)
+
     # ---- for the coordinator -----------------------------------------------------------------------------------------
 
     def record(self, slot: int, transactional_id: str) -> TransactionRecord | None:

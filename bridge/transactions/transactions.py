@@ -115,6 +115,39 @@ class Transactions:
         """Whether the producer has a transaction open that names the partition, as far as this node knows."""
         return self.outcomes.has_open(producer_id, epoch, topic_id, partition)
 
+    def added(
+        self, transactional_id: str, producer_id: int, epoch: int, partitions: Collection[tuple[str, int]]
+    ) -> Transaction | None:
+        """The open transaction of protocol 2 of this epoch, from memory; None unless it names all these partitions.
+
+        What is known may be old: an epoch is one transaction, so what comes too late has its outcome.
+        """
+        if not self._feeds.exist:
+            return None
+        slot = self.slot_of(transactional_id)
+        record = self.outcomes.record(slot, transactional_id)
+        if record is None or (record.producer_id, record.epoch, record.protocol) != (producer_id, epoch, 2):
+            return None
+        is_named = record.status is Status.OPEN and all(record.names(*partition) for partition in partitions)
+        return Transaction(slot, record.identity) if is_named else None
+
+    async def find_open(self, producer_id: int) -> tuple[str, TransactionRecord] | None:
+        """The transactional id of a producer id, with its record, if a transaction of it is open; as new as the call.
+
+        KafkaError: COORDINATOR_NOT_AVAILABLE where that cannot be told now.
+        """
+        if not await self._feeds.find():
+            return None
+        try:
+            await self._feeds.confirm_all()
+        except KafkaError as error:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message) from None
+        transactional_id = self.outcomes.id_of(producer_id)
+        if transactional_id is None:
+            return None
+        record = self.outcomes.record(self.slot_of(transactional_id), transactional_id)
+        return None if record is None or record.status is not Status.OPEN else (transactional_id, record)
+
     async def stamp(
         self, transactional_id: str, producer_id: int, epoch: int, partitions: Collection[tuple[str, int]]
     ) -> Transaction:

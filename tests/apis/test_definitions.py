@@ -16,15 +16,8 @@ CASES = [
     for side, cls in (("Request", api.request), ("Response", api.response))
     for version in range(api.min_version, api.max_version + 1)
 ]
-# What no controller or client of ours needs: finalized features would switch clients to other protocols (KIP-890).
-LEFT_OUT = {
-    "ApiVersionsResponse": {
-        "supported_features",
-        "finalized_features_epoch",
-        "finalized_features",
-        "zk_migration_ready",
-    },
-}
+# What no controller or client of ours needs.
+LEFT_OUT = {"ApiVersionsResponse": {"zk_migration_ready"}}
 
 Described = list[tuple[str, Any, bool, int | None]]
 

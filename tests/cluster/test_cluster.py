@@ -1,6 +1,7 @@
 """What handlers are told of leadership, whatever the view."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -8,6 +9,7 @@ from bridge.cluster import Cluster, ClusterSnapshot, Node, single_node
 from bridge.cluster.membership.effects import Serving
 from bridge.cluster.membership.slots import slot_of
 from bridge.cluster.membership.view import ClusterView, Endpoint, NodeRegistration, NodeState
+from bridge.config import INTERNAL
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 
@@ -55,6 +57,23 @@ def test_every_partition_has_the_leader_of_its_slot() -> None:
         assert leader.node.id == newest.owners[slot_of("t", index, SLOTS)]
         assert leader.epoch == 7
         assert snapshot.leads(1, "t", index) == (leader.node.id == 1)
+
+
+def test_nodes_can_ask_each_other_where_each_has_an_internal_listener() -> None:
+    def linked(one: NodeRegistration) -> NodeRegistration:
+        return replace(one, endpoints=(*one.endpoints, Endpoint(INTERNAL, "host", 9100 + one.id)))
+
+    def can_ask(ids: int, *members: NodeRegistration) -> bool:
+        known = replace(halves(7, *members), ids={f"n{id_}": id_ for id_ in range(1, ids + 1)})
+        return ClusterSnapshot(known, 1).can_ask_each_other
+
+    one, two = member(1), member(2)
+    assert can_ask(1, one)  # there is nobody to ask
+    assert not can_ask(2, one, two)
+    assert not can_ask(2, linked(one), two)
+    assert not can_ask(2, one)  # the other one comes back
+    assert can_ask(2, linked(one))
+    assert can_ask(2, linked(one), linked(two))
 
 
 def test_nodes_that_have_gone_are_neither_brokers_nor_leaders() -> None:

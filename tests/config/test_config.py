@@ -132,6 +132,24 @@ def test_one_address_needs_its_internal_one(kafka: str, cluster: str, said: str,
     assert said in refused(text, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("kafka", "cluster", "said"),
+    [
+        ("", 'internal_listen = "0.0.0.0:9094"', "internal_advertised"),
+        ("workers = 2", 'internal_listen = "10.0.0.1:9094"', "kafka.workers"),
+        ("", 'internal_listen = "10.0.0.1:9094"', ""),
+    ],
+)
+def test_nodes_with_addresses_of_their_own_may_have_an_internal_one(
+    kafka: str, cluster: str, said: str, tmp_path: Path
+) -> None:
+    text = f"[kafka]\n{kafka}\n[cluster]\n{cluster}\n"
+    if said:
+        assert said in refused(text, tmp_path)
+    else:
+        assert load(write(tmp_path, text), {}).cluster.internal_listen == "10.0.0.1:9094"
+
+
 def test_one_address(tmp_path: Path) -> None:
     text = '[kafka]\nadvertised = "lb:9092"\n[cluster]\naddressing = "single"\ninternal_listen = "0.0.0.0:9094"\n'
     loaded = load(write(tmp_path, text + 'internal_advertised = "10.0.0.1:9094"\n'), {})

@@ -137,11 +137,12 @@ class Nodes:
         relays: Sequence[int] = (),
         overrides: Overrides | None = None,
         racks: Sequence[str] = (),
+        linked: bool = True,
         seed: int = 0,
     ) -> None:
         """`relays`: the ports of relays to Pulsar that the broker names to its listeners; each node then has two.
 
-        `racks`: each node's.
+        `racks`: each node's; `linked`: whether the nodes can ask each other, for transactions of protocol 2.
         """
         self.random = random.Random(seed)
         self.namespace = namespace
@@ -153,7 +154,7 @@ class Nodes:
             settings = settings_for(pulsar, namespace, overrides).with_values(
                 kafka={"listen": f"{HOST}:{ports[2 * number]}", "rack": racks[number] if racks else ""},
                 http={"listen": f"{HOST}:{ports[2 * number + 1]}"},
-                cluster={"name": f"node-{number}"},
+                cluster={"name": f"node-{number}", "internal_listen": f"{HOST}:0" if linked else ""},
             )
             self.all.append(self._node(number, settings, directory, guard, relays))
 

@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bridge.apis import describe_groups, find_coordinator, list_groups, metadata, offset_commit, offset_fetch
 from bridge.kafka import envelope, message
 from bridge.kafka.error_codes import ErrorCode
+from bridge.security.principal import ANONYMOUS, NODE
 from bridge.standalone.ports import HOST, any_free
 from tests.apis.wire import unique
 from tests.support.group_slots import wait_until_shared
@@ -100,12 +101,13 @@ def test_behind_one_address_each_request_comes_to_the_namespace_of_its_client(si
 async def test_a_namespace_that_no_rule_leads_to_is_not_taken_from_another_node(single: World) -> None:
     """The other node is trusted to say whose client it is, and no further than the own rules go."""
     node = single.nodes[0].server
-    shared = node._shared_address
-    assert shared is not None and shared._listener is not None
-    listener = shared._listener
-    for namespace in (single.pulsar.create_namespace(), "pulsar/system", "../x", "", f"{single.beta}/x"):
-        with pytest.raises(Exception, match="no rule of this node leads to"):
-            single.nodes[0].call(listener.owner_in(namespace))
+    links = node._links
+    assert links is not None and links._listener is not None
+    listener = links._listener
+    for namespace in (single.pulsar.create_namespace(), "pulsar/system", "../x", f"{single.beta}/x"):
+        for principal in (ANONYMOUS, NODE):
+            with pytest.raises(Exception, match="no rule of this node leads to"):
+                single.nodes[0].call(listener.broker_for(principal, namespace))
     assert envelope.OF_A_NAMESPACE > envelope.VERSION
 
 

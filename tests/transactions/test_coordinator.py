@@ -555,6 +555,22 @@ async def test_what_is_open_for_its_time_out_is_aborted_and_its_producer_fenced(
     assert (site.metrics.timeouts.value, site.metrics.aborts.value) == (1, 1)
 
 
+async def test_an_administrator_aborts_the_transaction_of_one_epoch(site: Site) -> None:
+    await site.init()
+    await site.add(P0)
+    for stale in ((1000, 1), (1001, 0)):
+        assert await site.coordinator.abort(ID, *stale) == Change()
+    assert site.outcome(0, 1) is Outcome.OPEN
+    await site.coordinator.abort(ID, 1000, 0)
+    assert site.outcome(0, 1) is Outcome.ABORTED
+    assert (await site.end()).error is ErrorCode.PRODUCER_FENCED
+    revision = site.record.revision
+    await site.coordinator.abort(ID, 1000, 0)
+    await site.coordinator.abort(ID, 1000, 1)
+    assert await site.coordinator.abort("another", 1000, 0) == Change()
+    assert (site.record.revision, site.metrics.aborts.value) == (revision, 1)
+
+
 async def test_a_clock_that_is_set_back_delays_no_time_out(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     await site.init(timeout_ms=1000)
     await site.add(P0)

@@ -22,6 +22,7 @@ from bridge.apis import (
     offset_fetch,
     produce,
     txn_offset_commit,
+    write_txn_markers,
 )
 from bridge.kafka.error_codes import ErrorCode
 from bridge.requests.api import Api
@@ -191,6 +192,18 @@ class RawProducer:
         (topic,) = self._group(txn_offset_commit.API, request, version).topics
         return ErrorCode(topic.partitions[0].error_code).name
 
+    def mark(self, partition: int = 0, *, committed: bool = False, epoch: int = 0, stranger: bool = False) -> str:
+        """WriteTxnMarkers, as `kafka-transactions abort` sends it."""
+        marker = write_txn_markers.RequestMarker(
+            producer_id=self._id(stranger),
+            producer_epoch=self.epoch + epoch,
+            transaction_result=committed,
+            topics=[write_txn_markers.RequestTopic(name=self.topic, partition_indexes=[partition])],
+            coordinator_epoch=0,
+        )
+        answer = self._leader(write_txn_markers.API, write_txn_markers.Request(markers=[marker]), 1, partition)
+        return ErrorCode(answer.markers[0].topics[0].partitions[0].error_code).name
+
     def commit_plainly(self, offset: int) -> str:
         """OffsetCommit for partition 0, of no transaction."""
         one = offset_commit.RequestPartition(partition_index=0, committed_offset=offset)
@@ -258,6 +271,18 @@ class RawProducer:
         answer = self._coordinator(list_transactions.API, request, version)
         found = [one for one in answer.transaction_states if one.transactional_id == self.transactional_id]
         return found[0].transaction_state if found else "not listed"
+
+    def coordinated_at(self) -> str:
+        """The address of the id's coordinator."""
+        return self._coordinated(TRANSACTION, self.transactional_id)
+
+    def led_at(self, partition: int) -> str:
+        """The address of a partition's leader."""
+        return self._led(partition)
+
+    def forget_places(self) -> None:
+        """Ask anew who leads and coordinates."""
+        self._places.clear()
 
     def _take(self, answer: Any) -> str:
         """The error, and what the producer was given against what it had."""

@@ -24,13 +24,15 @@ def start_nodes(
 ) -> Iterator[Callable[..., Nodes]]:
     """Start a cluster: `start_nodes(3)`; with `relayed` it can be cut off from Pulsar and from its clients.
 
-    `launched`: it is not waited for.
+    `linked`: the nodes can ask each other; `launched`: it is not waited for.
     """
     made: list[Nodes] = []
 
-    def start(count: int = 3, *, relayed: bool = False, seed: int = 0, launched: bool = False) -> Nodes:
+    def start(
+        count: int = 3, *, relayed: bool = False, linked: bool = True, seed: int = 0, launched: bool = False
+    ) -> Nodes:
         relays = relay_ports if relayed else ()
-        nodes = Nodes(broker, broker_namespace, guard, tmp_path, count, relays=relays, seed=seed)
+        nodes = Nodes(broker, broker_namespace, guard, tmp_path, count, relays=relays, linked=linked, seed=seed)
         made.append(nodes)
         if launched:
             for node in nodes.all:

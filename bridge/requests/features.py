@@ -1,0 +1,20 @@
+"""The features that a cluster of Kafka agrees on (KIP-584): of those there is `transaction.version` here."""
+
+from typing import Final
+
+from bridge.requests.api import Broker
+
+TRANSACTION_VERSION: Final = "transaction.version"
+MAX_TRANSACTION_VERSION: Final = 2
+
+
+def transaction_version(broker: Broker) -> int | None:
+    """The version that all nodes go by, 1 or 2; None where there are no transactions.
+
+    2 where each node can ask the coordinator of another one: a batch adds its partition to its transaction by itself
+    (KIP-890), wherever that is led.
+    """
+    nodes = broker.cluster.snapshot
+    if broker.transactions is None or not nodes.has_transactions:
+        return None
+    return broker.settings.transactions.version if nodes.can_ask_each_other else 1
