@@ -10,6 +10,7 @@ from bridge.kafka.message import Int16, Int32, Int64, message
 from bridge.requests.api import Api, Broker, Rest, Right, Rights, ServedBy
 from bridge.requests.authorization import Checks
 from bridge.requests.rights import GROUP, TRANSACTIONAL_ID
+from bridge.requests.routes import OfTransaction
 from bridge.requests.session import Session
 from bridge.requests.transactional import Question, at_coordinator, connection_of, done, transactions_of
 from bridge.security.acls import Operation, Resource
@@ -83,5 +84,6 @@ API = Api(
     request=Request,
     response=Response,
     rights=Rights((Right(Operation.WRITE, TRANSACTIONAL_ID), Right(Operation.READ, GROUP)), _check_rights),
+    route=OfTransaction(),
     served_by=ServedBy.COORDINATOR,
 )

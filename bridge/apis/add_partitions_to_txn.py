@@ -14,6 +14,7 @@ from bridge.kafka.message import Int16, Int32, Int64, message, since, until
 from bridge.requests.api import Api, Broker, RequestLimit, Rest, Right, Rights, ServedBy
 from bridge.requests.authorization import Checks
 from bridge.requests.rights import CLUSTER, TOPIC, TRANSACTIONAL_ID
+from bridge.requests.routes import OfTransaction
 from bridge.requests.session import Session
 from bridge.requests.transactional import (
     Question,
@@ -272,6 +273,7 @@ API = Api(
         _check_rights,
     ),
     error_response=error_response,
+    route=OfTransaction("v3_and_below_transactional_id"),
     served_by=ServedBy.COORDINATOR,
     limits=(RequestLimit("partitions of a transaction", "transactions.max_partitions", ErrorCode.INVALID_REQUEST),),
 )

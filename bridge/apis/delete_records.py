@@ -113,7 +113,7 @@ class ToLeaders(Route):
 
     unreachable = ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    def divided(self, request: Request, owners: Owners) -> Mapping[int, Request]:
+    async def divided(self, request: Request, owners: Owners) -> Mapping[int, Request]:
         """Each leader gets its partitions."""
         wanted: defaultdict[int, list[RequestTopic]] = defaultdict(list)
         for topic in request.topics:

@@ -6,6 +6,7 @@ from bridge.kafka.message import Int16, Int32, Int64, message, with_defaults
 from bridge.requests.api import Api, Broker, RequestLimit, ServedBy
 from bridge.requests.authorization import checks_of
 from bridge.requests.rights import TOPIC, TRANSACTIONAL_ID, each
+from bridge.requests.routes import OfTransactions
 from bridge.requests.session import Session
 from bridge.requests.transactional import ONGOING, shown_state
 from bridge.runtime.futures import gathered_for, in_turns
@@ -107,6 +108,7 @@ API = Api(
     request=Request,
     response=Response,
     rights=each(Operation.DESCRIBE, kind=TRANSACTIONAL_ID, asked="transactional_ids", name=""),
+    route=OfTransactions("transactional_ids", "transaction_states"),
     served_by=ServedBy.COORDINATOR,
     limits=(RequestLimit("partitions of an answer", MAX_PARTITIONS, ErrorCode.INVALID_REQUEST),),
     read_only=True,

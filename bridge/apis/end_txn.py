@@ -9,6 +9,7 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, since
 from bridge.requests.api import Api, Broker, ServedBy
 from bridge.requests.rights import TRANSACTIONAL_ID, whole
+from bridge.requests.routes import OfTransaction
 from bridge.requests.session import Session
 from bridge.requests.transactional import connection_of, done, transactions_of
 from bridge.security.acls import Operation
@@ -63,5 +64,6 @@ API = Api(
     request=Request,
     response=Response,
     rights=whole(Operation.WRITE, TRANSACTIONAL_ID, "transactional_id"),
+    route=OfTransaction(),
     served_by=ServedBy.COORDINATOR,
 )

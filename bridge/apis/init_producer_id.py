@@ -13,6 +13,7 @@ from bridge.kafka.message import Int16, Int32, Int64, message, since
 from bridge.requests.api import Api, Broker, Rest, Right, Rights, ServedBy
 from bridge.requests.authorization import Checks
 from bridge.requests.rights import CLUSTER, TOPIC, TRANSACTIONAL_ID
+from bridge.requests.routes import OfTransaction
 from bridge.requests.session import Session
 from bridge.requests.transactional import connection_of, done, transactions_of
 from bridge.security.acls import Operation, Resource
@@ -106,5 +107,6 @@ API = Api(
         ),
         _check_rights,
     ),
+    route=OfTransaction(),
     served_by=ServedBy.COORDINATOR,
 )

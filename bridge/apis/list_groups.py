@@ -4,7 +4,6 @@ v1 adds throttle_time_ms; v3 is flexible; v4 shows states and chooses by them (K
 (KIP-848).
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Annotated, Any
 
@@ -14,7 +13,7 @@ from bridge.kafka.message import Int16, Int32, message, since
 from bridge.requests.api import Api, Broker, Rest, Right, Rights, ServedBy
 from bridge.requests.authorization import Checks
 from bridge.requests.rights import GROUP
-from bridge.requests.routes import Owners, Route
+from bridge.requests.routes import OfAllNodes
 from bridge.requests.session import Session
 from bridge.runtime.futures import in_turns
 from bridge.security.acls import Operation
@@ -76,20 +75,6 @@ async def _check_rights(request: Request, checks: Checks, rest: Rest) -> Any:
     return response
 
 
-class OfAllNodes(Route):
-    """The way to every node: each lists its own groups."""
-
-    def divided(self, request: Request, owners: Owners) -> Mapping[int, Request]:
-        """All are asked the same."""
-        return dict.fromkeys(owners.all(), request)
-
-    def put_together(self, request: Request, answers: Sequence[Response]) -> Response:
-        """The lists of all; an error if one is missing."""
-        errors = [answer.error_code for answer in answers if answer.error_code]
-        groups = [group for answer in answers for group in answer.groups]
-        return Response(error_code=errors[0] if errors else ErrorCode.NONE, groups=groups)
-
-
 API = Api(
     key=16,
     name="ListGroups",
@@ -100,7 +85,7 @@ API = Api(
     request=Request,
     response=Response,
     rights=Rights((Right(Operation.DESCRIBE, GROUP, "or on the cluster, for all"),), _check_rights),
-    route=OfAllNodes(),
+    route=OfAllNodes("groups"),
     served_by=ServedBy.ITSELF,
     read_only=True,
 )

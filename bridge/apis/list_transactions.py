@@ -13,6 +13,7 @@ from bridge.kafka.message import Int16, Int32, Int64, message, since
 from bridge.requests.api import Api, Broker, Rest, Right, Rights, ServedBy
 from bridge.requests.authorization import Checks
 from bridge.requests.rights import TRANSACTIONAL_ID
+from bridge.requests.routes import OfAllNodes
 from bridge.requests.session import Session
 from bridge.requests.transactional import shown_state
 from bridge.runtime.futures import in_turns
@@ -112,6 +113,7 @@ API = Api(
     request=Request,
     response=Response,
     rights=Rights((Right(Operation.DESCRIBE, TRANSACTIONAL_ID, "to be listed"),), _check_rights),
+    route=OfAllNodes("transaction_states"),
     served_by=ServedBy.ITSELF,
     read_only=True,
 )

@@ -237,9 +237,9 @@ class OfOneOrMore(Route):
 
     _several = OfGroups("groups", "groups")
 
-    def divided(self, request: Request, owners: Owners) -> Mapping[int, Request]:
+    async def divided(self, request: Request, owners: Owners) -> Mapping[int, Request]:
         """As its groups."""
-        return (self._several if request.groups else OF_GROUP).divided(request, owners)
+        return await (self._several if request.groups else OF_GROUP).divided(request, owners)
 
     def put_together(self, request: Request, answers: Sequence[Response]) -> Response:
         """As its groups."""

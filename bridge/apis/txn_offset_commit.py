@@ -20,6 +20,7 @@ from bridge.requests.api import Api, Broker, Rest, Right, Rights, ServedBy
 from bridge.requests.authorization import Checks
 from bridge.requests.responses import DeferredResponse
 from bridge.requests.rights import GROUP, TOPIC, TRANSACTIONAL_ID, joined, refused
+from bridge.requests.routes import OfTransactionalGroup
 from bridge.requests.session import Session
 from bridge.requests.transactional import connection_of, known_topic, transactions_of
 from bridge.runtime.futures import gathered_for, in_turns
@@ -201,6 +202,7 @@ API = Api(
         (Right(Operation.WRITE, TRANSACTIONAL_ID), Right(Operation.READ, GROUP), Right(Operation.READ, TOPIC)),
         _check_rights,
     ),
+    route=OfTransactionalGroup(),
     served_by=ServedBy.COORDINATOR,
     limits=(METADATA_LIMIT,),
 )

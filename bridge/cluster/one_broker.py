@@ -36,5 +36,6 @@ class OneBroker(Cluster):
             owners=(BROKER_ID,),
             epochs=(NO_EPOCH,),
             groups=(BROKER_ID,) * len(nodes.view.groups),
+            level=nodes.view.level,
         )
         self.update(view, BROKER_ID, nodes.serving)

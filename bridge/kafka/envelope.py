@@ -1,10 +1,13 @@
-"""Envelope: a request within a request, with whose it is (API 58, KIP-590); brokers send it, clients never do."""
+"""Envelope: a request within a request, with whose it is (API 58, KIP-590); brokers send it, clients never do.
+
+The tags are ours; nodes that do not know them pass over them.
+"""
 
 import ipaddress
 from typing import Annotated
 
 from bridge.kafka import message as messages
-from bridge.kafka.message import Int16, message, since
+from bridge.kafka.message import Int16, Int64, message, since, tag
 from bridge.kafka.primitives import DecodeError
 
 KEY = 58
@@ -23,6 +26,12 @@ class Request:
     client_host_address: bytes
     namespace: Annotated[str, since(OF_A_NAMESPACE)] = ""
     """In which the client works; empty: the bridge's own."""
+    sender: Annotated[Int64, tag(10_000, since=0)] = 0
+    """The incarnation of the node that sends it, where it tells of the connection."""
+    connection: Annotated[Int64, tag(10_001, since=0)] = 0
+    """The number that it has given to the client's connection."""
+    connected_ms: Annotated[Int64, tag(10_002, since=0)] = -1
+    """For how long the client has been connected; -1: it is not told."""
 
 
 @message

@@ -310,7 +310,7 @@ class Server:
             apis=table,
             groups=self._own.groups,
             offsets=self._own.offsets,
-            transactions=self._own.served_transactions,
+            transactions=self._own.transactions,
             other_nodes=None if self._links is None else self._links.questions,
             security=self.security,
             login_failures=LoginFailures(kafka.max_failed_logins_per_ip_per_second),

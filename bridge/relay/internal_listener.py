@@ -6,7 +6,7 @@ when the one before is answered. An Envelope without a principal is a node's own
 client's request needs, and the client's rights were checked there.
 """
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, cast
@@ -26,7 +26,7 @@ from bridge.connection.requests import NOT_YET, identify, perform
 from bridge.connection.responses import EncodedResponse, InFlightRequest, PendingResponseBytes, encode, is_long
 from bridge.connection.runner import RequestRunner
 from bridge.connection.tenant_runner import NamespaceUnavailable, TenantNamespaces
-from bridge.errors import KafkaError
+from bridge.errors import KafkaError, Unanswered
 from bridge.kafka import envelope
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import DecodeError
@@ -35,6 +35,7 @@ from bridge.requests.api import MAX_CONTROL_BYTES, Api, Broker
 from bridge.requests.responses import DeferredResponse
 from bridge.requests.rights import NOTHING
 from bridge.requests.session import Session
+from bridge.runtime.futures import loop_time
 from bridge.runtime.scheduler import Metered
 from bridge.security.principal import NODE, Principal
 from bridge.security.sasl.login import Stage
@@ -50,6 +51,8 @@ _MEMORY: Final = 64 * 1024 * 1024
 """Of requests from other nodes. Not part of that for clients: two nodes that are full of requests for each other would
 wait for each other."""
 
+_MAX_CONNECTIONS: Final = 100_000
+"""Of clients that speak of transactions at other nodes: some hundred bytes each."""
 _BETWEEN_NODES: Final = (add_partitions_to_txn.API.key, add_offsets_to_txn.API.key, write_txn_markers.API.key)
 """What nodes ask for themselves."""
 
@@ -112,6 +115,8 @@ class EnvelopeRunner(RequestRunner):
                 remaining_response_bytes=self._session.remaining_response_bytes,
                 reserve_response_bytes=self._session.reserve_response_bytes,
             )
+            if outer.connected_ms >= 0:
+                session.id, session.connected_at = outer.connection, environment.connected_at(outer)
             inner = InFlightRequest(memoryview(outer.request_data), request.received)
             del outer, body
             return await self._inner_answer(request, inner, session, broker)
@@ -119,7 +124,7 @@ class EnvelopeRunner(RequestRunner):
             unsupported = isinstance(error, Refused) and error.reason in ("unknown_api", "unsupported_version")
             code = ErrorCode.UNSUPPORTED_VERSION if unsupported else ErrorCode.INVALID_REQUEST
             return envelope.Response(error_code=code)
-        except KafkaError as error:  # the version has no place for it
+        except KafkaError as error:  # the version has no place for it, or the client's connection is to be closed
             return envelope.Response(error_code=error.code)
         except NamespaceUnavailable as error:
             _log.warning("! not served for another node", extra={"error": error})
@@ -143,6 +148,8 @@ class EnvelopeRunner(RequestRunner):
             if isinstance(result, DeferredResponse):
                 answer = await result.future
                 result = answer if result.make is None else result.make(answer)
+        except Unanswered:
+            raise
         except KafkaError as error:
             result = inner.api.failure(None, error.code, error.message, inner.version)
             if result is None:
@@ -187,6 +194,20 @@ class InternalListener(Listener):
         self._own = owner
         self._brokers: dict[tuple[str, bool], Broker] = {}
         self._clients_work_in = clients_work_in
+        self._connected_at: OrderedDict[tuple[int, int], float] = OrderedDict()
+        """Of clients' connections to other nodes, as told when a request of theirs came here first."""
+
+    def connected_at(self, told: envelope.Request) -> float:
+        """When a client has connected to the node that has sent this, by this node's loop's time.
+
+        As told first: what has lain between the two nodes for a while must not look like a newer connection.
+        """
+        connection = told.sender, told.connection
+        known = self._connected_at.setdefault(connection, loop_time() - told.connected_ms / 1000)
+        self._connected_at.move_to_end(connection)
+        if len(self._connected_at) > _MAX_CONNECTIONS:
+            self._connected_at.popitem(last=False)
+        return known
 
     async def broker_for(self, principal: Principal, namespace: str) -> Broker:
         """What the requests of a client of a namespace are given, or those of a node; NamespaceUnavailable.

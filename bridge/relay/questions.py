@@ -12,6 +12,7 @@ from bridge.kafka.primitives import Buffer, DecodeError
 from bridge.relay.peers import Peers, Unreachable
 from bridge.requests.api import Api
 from bridge.requests.session import Session
+from bridge.runtime.futures import loop_time
 from bridge.telemetry import log
 
 _log = log.get(__name__)
@@ -31,6 +32,12 @@ def enveloped(api: Api, version: int, body: Buffer, namespace: str, session: Ses
         asked.request_principal = envelope.encode_principal(principal)
         asked.client_host_address = envelope.encode_host(session.host.removeprefix("/"))
     return asked
+
+
+def tell_connection(asked: envelope.Request, session: Session, sender: int) -> None:
+    """Tell on which of its connections the client has sent it; `sender`: this node's incarnation."""
+    asked.sender, asked.connection = sender, session.id
+    asked.connected_ms = max(int((loop_time() - session.connected_at) * 1000), 0)
 
 
 def answered(response: envelope.Response, api: Api, version: int) -> memoryview | None:

@@ -9,12 +9,12 @@ from bridge.cluster import Cluster
 from bridge.cluster.membership.view import NO_NODE
 from bridge.connection.requests import LARGE_BYTES
 from bridge.connection.responses import is_long
-from bridge.errors import KafkaError
+from bridge.errors import KafkaError, Unanswered
 from bridge.kafka import message
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import DecodeError
 from bridge.relay.peers import Peers, Unreachable
-from bridge.relay.questions import answered, decoded, enveloped
+from bridge.relay.questions import answered, decoded, enveloped, tell_connection
 from bridge.requests.api import Api, Broker, Handle
 from bridge.requests.responses import DeferredResponse
 from bridge.requests.routes import Route
@@ -58,16 +58,32 @@ class Relaying:
         node = self._cluster.snapshot.leader(topic, partition).node
         return NO_NODE if node is None else node.id
 
+    async def of_transaction(self, transactional_id: str) -> int:
+        """The node that coordinates a transactional id; this one where there are none yet: its handler says so."""
+        transactions = self._broker.transactions
+        try:
+            slot = None if transactions is None else await transactions.known_group_slot_of(transactional_id)
+        except KafkaError:
+            return NO_NODE
+        if slot is None:
+            return self._cluster.node_id
+        node = self._cluster.snapshot.coordinator(slot)
+        return NO_NODE if node is None else node.id
+
     def all(self) -> Sequence[int]:
         """Every node, this one first."""
         here = self._cluster.node_id
         return [here, *(node.id for node in self._cluster.snapshot.nodes if node.id != here)]
 
+    def _incarnation(self) -> int:
+        member = self._cluster.view.members.get(self._cluster.node_id)
+        return 0 if member is None else member.incarnation
+
     # ---- requests ----------------------------------------------------------------------------------------------------
 
     def _handler(self, api: Api, route: Route) -> Handle:
         async def handle(request: Any, broker: Broker, session: Session) -> Any:
-            parts = route.divided(request, self)
+            parts = await route.divided(request, self)
             if len(parts) == 1 and self._cluster.node_id in parts:
                 return await api.handle(request, self._broker, session)
             version = session.api_version
@@ -82,7 +98,7 @@ class Relaying:
         try:
             if owner == NO_NODE:
                 return _unreachable(api, request, route.unreachable, version)
-            answer = await self._ask_elsewhere(api, owner, request, version, session)
+            answer = await self._ask_elsewhere(api, route, owner, request, version, session)
         except (Unreachable, TimeoutError, DecodeError) as error:
             _log.warning("! not relayed", extra={"api": api.name, "node": owner, "error": str(error) or "no answer"})
             return _unreachable(api, request, route.unreachable, version)
@@ -97,12 +113,16 @@ class Relaying:
             return answer if result.make is None else result.make(answer)
         return result
 
-    async def _ask_elsewhere(self, api: Api, owner: int, request: Any, version: int, session: Session) -> Any:
+    async def _ask_elsewhere(
+        self, api: Api, route: Route, owner: int, request: Any, version: int, session: Session
+    ) -> Any:
         flexible, threads = api.is_flexible(version), self._broker.cpu_thread
         encode = message.encode
         long = is_long(request)
         body = await threads.run(encode, request, version, flexible) if long else encode(request, version, flexible)
         asked = enveloped(api, version, body, self._namespace, session)
+        if route.tells_connection:
+            tell_connection(asked, session, self._incarnation())
 
         def sent(answer: "asyncio.Future[bytes]") -> None:
             if api.waits:  # perhaps for long, and for nothing once the client is gone
@@ -114,7 +134,7 @@ class Relaying:
         if data is None:
             if response.error_code in (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.COORDINATOR_NOT_AVAILABLE):
                 return None
-            raise KafkaError(response.error_code)
+            raise Unanswered(response.error_code)
         if len(data) > LARGE_BYTES:
             return await threads.run(decoded, api, data, version)
         return decoded(api, data, version)

@@ -14,6 +14,9 @@ class Owners(Protocol):
     def of_group(self, group_id: str) -> int:
         """The node that has a group's slot."""
 
+    async def of_transaction(self, transactional_id: str) -> int:
+        """The node that coordinates a transactional id; this one where there are none yet."""
+
     def of_partition(self, topic: str, partition: int) -> int:
         """The node that leads a partition, though all serve it."""
 
@@ -26,8 +29,10 @@ class Route:
 
     unreachable: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE
     """The error of what an owner has that cannot be asked."""
+    tells_connection: bool = False
+    """Whether the owner is told on which connection of its client a request came."""
 
-    def divided(self, request: Any, owners: Owners) -> Mapping[int, Any]:
+    async def divided(self, request: Any, owners: Owners) -> Mapping[int, Any]:
         """The request of each owner."""
         raise NotImplementedError
 
@@ -39,23 +44,46 @@ class Route:
 class OfGroup(Route):
     """The way of a request about one group."""
 
-    def divided(self, request: Any, owners: Owners) -> Mapping[int, Any]:
+    async def divided(self, request: Any, owners: Owners) -> Mapping[int, Any]:
         """It goes to its group's coordinator."""
         return {owners.of_group(request.group_id): request}
+
+
+class OfTransactionalGroup(OfGroup):
+    """The same, where a transaction commits the group's offsets."""
+
+    tells_connection = True
+
+
+class OfTransaction(Route):
+    """The way of a request about one transactional id."""
+
+    tells_connection = True
+
+    def __init__(self, named: str = "transactional_id") -> None:
+        """`named`: the field that has the id."""
+        self._named = named
+
+    async def divided(self, request: Any, owners: Owners) -> Mapping[int, Any]:
+        """It goes to the id's coordinator; one without an id is served where it arrives."""
+        transactional_id = getattr(request, self._named)
+        return {await owners.of_transaction(transactional_id) if transactional_id else owners.all()[0]: request}
 
 
 class OfGroups(Route):
     """The way of a request about several groups."""
 
+    _key = "group_id"
+
     def __init__(self, asked: str, answered: str) -> None:
         """`asked`, `answered`: the arrays of the request and of the response."""
         self._asked, self._answered = asked, answered
 
-    def divided(self, request: Any, owners: Owners) -> Mapping[int, Any]:
+    async def divided(self, request: Any, owners: Owners) -> Mapping[int, Any]:
         """Each coordinator gets its groups."""
         groups: defaultdict[int, list[Any]] = defaultdict(list)
         for one in getattr(request, self._asked):
-            groups[owners.of_group(_id_of(one))].append(one)
+            groups[await self._owner(self._id_of(one), owners)].append(one)
         if len(groups) <= 1:
             return dict.fromkeys(groups or owners.all()[:1], request)
         parts = {owner: copy.copy(request) for owner in groups}
@@ -70,15 +98,45 @@ class OfGroups(Route):
             found: defaultdict[str, deque[Any]] = defaultdict(deque)
             for answer in answers:
                 for one in getattr(answer, self._answered):
-                    found[one.group_id].append(one)
-            order = [_id_of(one) for one in getattr(request, self._asked)]
+                    found[self._id_of(one)].append(one)
+            order = [self._id_of(one) for one in getattr(request, self._asked)]
             setattr(first, self._answered, [found[one].popleft() for one in order if found[one]])
         return first
 
+    async def _owner(self, of: str, owners: Owners) -> int:
+        return owners.of_group(of)
 
-def _id_of(asked: Any) -> str:
-    """The id of a group that is asked for, which some APIs ask for by its id alone."""
-    return asked if isinstance(asked, str) else str(asked.group_id)
+    def _id_of(self, one: Any) -> str:
+        """The id of a group that is asked for, which some APIs ask for by its id alone."""
+        return one if isinstance(one, str) else str(getattr(one, self._key))
+
+
+class OfTransactions(OfGroups):
+    """The way of a request about several transactional ids."""
+
+    _key = "transactional_id"
+
+    async def _owner(self, of: str, owners: Owners) -> int:
+        return await owners.of_transaction(of) if of else owners.all()[0]
+
+
+class OfAllNodes(Route):
+    """The way to every node: each lists what it has."""
+
+    def __init__(self, listed: str) -> None:
+        """`listed`: the array of the response."""
+        self._listed = listed
+
+    async def divided(self, request: Any, owners: Owners) -> Mapping[int, Any]:
+        """All are asked the same."""
+        return dict.fromkeys(owners.all(), request)
+
+    def put_together(self, request: Any, answers: Sequence[Any]) -> Any:
+        """The lists of all; an error if one is missing."""
+        first, errors = answers[0], [answer.error_code for answer in answers if answer.error_code]
+        first.error_code = errors[0] if errors else ErrorCode.NONE
+        setattr(first, self._listed, [one for answer in answers for one in getattr(answer, self._listed)])
+        return first
 
 
 OF_GROUP: Final = OfGroup()

@@ -84,11 +84,6 @@ class NamespaceServices:
             await self.transactions.open()
             await self.topics.start()  # last: where it fails nothing is left
 
-    @property
-    def served_transactions(self) -> Transactions | None:
-        """What serves clients' transactional ids; None where all nodes have one address: they are refused there."""
-        return None if self.settings.cluster.is_single else self.transactions
-
     async def start(self) -> None:
         """Do what goes on by itself, from now on."""
         self.groups.start()
@@ -139,7 +134,7 @@ class NamespaceServices:
             topics=self.topics,
             groups=self.groups,
             offsets=self.offsets,
-            transactions=self.served_transactions,
+            transactions=self.transactions,
             other_nodes=None if own.other_nodes is None else own.other_nodes.of(self.name),
             shared_responses=SharedResponses(),
             authorization=None if own.authorization is None else own.authorization.of(self.name),

@@ -96,6 +96,12 @@ class Transactions:
         """Whether this node coordinates an id."""
         return self._feeds.exist and self._feeds.log.slots[self.slot_of(transactional_id)].is_owned
 
+    async def known_group_slot_of(self, transactional_id: str) -> int | None:
+        """As `group_slot_of`; None where there is nothing yet that transactions are kept in."""
+        if not await self._feeds.find():
+            return None
+        return self._feeds.group_slot_of(self.slot_of(transactional_id))
+
     async def coordinator(self) -> Coordinator:
         """What serves the ids of this node. The node that made their topic is not always the one that coordinates."""
         await self._feeds.find()

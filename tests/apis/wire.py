@@ -84,7 +84,10 @@ class Connection:
     def receive(self, api: Api, version: int) -> Any:
         """The next answer, to a request that was sent in this version."""
         flexible = api.is_flexible(version)
-        size = struct.unpack(">i", self._answers.read(4))[0]
+        length = self._answers.read(4)
+        if len(length) < 4:
+            raise ConnectionError("the server has hung up")
+        size = struct.unpack(">i", length)[0]
         # the header of ApiVersions' answer never has tags (KIP-511)
         body = self._answers.read(size)[5 if flexible and api.key != api_versions.KEY else 4 :]
         return message.decode(api.response, body, version, flexible)

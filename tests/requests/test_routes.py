@@ -9,14 +9,22 @@ import pytest
 
 from bridge import apis
 from bridge.apis import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     delete_groups,
     delete_records,
     describe_groups,
+    describe_transactions,
+    end_txn,
     heartbeat,
+    init_producer_id,
     list_groups,
+    list_transactions,
     offset_commit,
     offset_fetch,
+    txn_offset_commit,
 )
+from bridge.kafka import message
 from bridge.kafka.error_codes import ErrorCode
 from bridge.requests.api import Api, ServedBy
 from bridge.requests.responses import error_codes
@@ -39,10 +47,13 @@ def unreachable(api: Api, request: Any, version: int) -> Any:
 
 
 class Owners:
-    """A group belongs to the node of its last character, a partition to that of its number."""
+    """A group or id belongs to the node of its last character, a partition to that of its number."""
 
     def of_group(self, group_id: str) -> int:
         return int(group_id[-1])
+
+    async def of_transaction(self, transactional_id: str) -> int:
+        return int(transactional_id[-1])
 
     def of_partition(self, topic: str, partition: int) -> int:
         return partition % 3
@@ -51,28 +62,63 @@ class Owners:
         return (0, 1, 2)
 
 
-TRANSACTIONAL = {22, 24, 25, 26, 28, 65}
-
-
 def test_all_that_a_coordinator_serves_is_passed_on() -> None:
-    """What leaders serve is served by every node, but for the start of a log; transactional ids are refused there."""
-    coordinated = {api.key for api in APIS.values() if api.served_by is ServedBy.COORDINATOR} - TRANSACTIONAL
+    """What leaders serve is served by every node, but for the start of a log."""
+    coordinated = {api.key for api in APIS.values() if api.served_by is ServedBy.COORDINATOR}
     routed = {api.key for api in APIS.values() if api.route is not None}
-    assert routed == coordinated | {list_groups.API.key, delete_records.API.key}
+    assert routed == coordinated | {list_groups.API.key, list_transactions.API.key, delete_records.API.key}
 
 
-def test_a_request_about_one_group_goes_to_its_coordinator() -> None:
+async def test_a_request_about_one_group_goes_to_its_coordinator() -> None:
     request = heartbeat.Request(group_id="g2", generation_id=1, member_id="m")
     route = route_of(heartbeat.API)
-    assert route.divided(request, Owners()) == {2: request}
+    assert await route.divided(request, Owners()) == {2: request}
     assert unreachable(heartbeat.API, request, 4).error_code == GONE
 
 
-def test_groups_are_divided_and_come_back_in_their_order() -> None:
+@pytest.mark.parametrize(
+    ("api", "named"),
+    [
+        (init_producer_id.API, "transactional_id"),
+        (add_partitions_to_txn.API, "v3_and_below_transactional_id"),
+        (add_offsets_to_txn.API, "transactional_id"),
+        (end_txn.API, "transactional_id"),
+    ],
+    ids=lambda value: value.name if isinstance(value, Api) else "",
+)
+async def test_a_request_about_a_transactional_id_goes_to_its_coordinator_with_the_connection(
+    api: Api, named: str
+) -> None:
+    route = route_of(api)
+    for transactional_id, node in (("t2", 2), ("", 0)):
+        request = message.with_defaults(api.request, **{named: transactional_id})
+        assert await route.divided(request, Owners()) == {node: request}
+    assert route.tells_connection
+
+
+async def test_what_a_transaction_commits_goes_to_the_group_s_coordinator_with_the_connection() -> None:
+    route = route_of(txn_offset_commit.API)
+    request = message.with_defaults(txn_offset_commit.API.request, transactional_id="t2", group_id="g1")
+    assert await route.divided(request, Owners()) == {1: request}
+    assert route.tells_connection
+
+
+async def test_transactional_ids_are_divided_and_come_back_in_their_order() -> None:
+    route = route_of(describe_transactions.API)
+    asked = ["t2", "t1", "", "u2"]
+    request = describe_transactions.Request(transactional_ids=asked)
+    parts = await route.divided(request, Owners())
+    assert {owner: part.transactional_ids for owner, part in parts.items()} == {2: ["t2", "u2"], 1: ["t1"], 0: [""]}
+    answers = [unreachable(describe_transactions.API, part, 0) for part in parts.values()]
+    found = route.put_together(request, answers).transaction_states
+    assert [(one.transactional_id, one.error_code) for one in found] == [(one, GONE) for one in asked]
+
+
+async def test_groups_are_divided_and_come_back_in_their_order() -> None:
     route = route_of(describe_groups.API)
     asked = ["a1", "b2", "c1", "b2", "d0"]
     request = describe_groups.Request(groups=asked, include_authorized_operations=True)
-    parts = route.divided(request, Owners())
+    parts = await route.divided(request, Owners())
     assert {owner: part.groups for owner, part in parts.items()} == {1: ["a1", "c1"], 2: ["b2", "b2"], 0: ["d0"]}
     assert all(part.include_authorized_operations for part in parts.values())
     answers = [unreachable(describe_groups.API, part, 5) for part in parts.values()]
@@ -88,11 +134,11 @@ def test_a_coordinator_that_is_gone_is_an_error_of_its_groups_alone() -> None:
     assert [(one.group_id, one.error_code) for one in answer.results] == [("a1", 0), ("b2", GONE)]
 
 
-def test_offset_fetch_divides_groups_since_v8() -> None:
+async def test_offset_fetch_divides_groups_since_v8() -> None:
     route = route_of(offset_fetch.API)
     groups = [offset_fetch.RequestGroup(group_id=name) for name in ("x0", "y1", "z0")]
     several = offset_fetch.Request(groups=groups, require_stable=True)
-    parts = route.divided(several, Owners())
+    parts = await route.divided(several, Owners())
     assert {owner: [one.group_id for one in part.groups] for owner, part in parts.items()} == {
         0: ["x0", "z0"], 1: ["y1"],
     }  # fmt: skip
@@ -100,7 +146,7 @@ def test_offset_fetch_divides_groups_since_v8() -> None:
     assert [(one.group_id, one.error_code) for one in answer.groups] == [("x0", GONE), ("y1", GONE), ("z0", GONE)]
     topics = [offset_fetch.Topic(name="t", partition_indexes=[0, 3])]
     one = offset_fetch.Request(group_id="y1", topics=topics)
-    assert route.divided(one, Owners()) == {1: one}
+    assert await route.divided(one, Owners()) == {1: one}
     assert list(error_codes(unreachable(offset_fetch.API, one, 1))) == [GONE, GONE]
     assert unreachable(offset_fetch.API, one, 2).error_code == GONE
 
@@ -112,7 +158,7 @@ def test_a_commit_that_cannot_be_passed_on_fails_in_its_partitions() -> None:
     assert list(error_codes(unreachable(offset_commit.API, request, 8))) == [GONE, GONE]
 
 
-def test_deletions_go_to_the_leaders_of_their_partitions() -> None:
+async def test_deletions_go_to_the_leaders_of_their_partitions() -> None:
     route = route_of(delete_records.API)
 
     def topic(name: str, *partitions: int) -> delete_records.RequestTopic:
@@ -120,7 +166,7 @@ def test_deletions_go_to_the_leaders_of_their_partitions() -> None:
         return delete_records.RequestTopic(name=name, partitions=wanted)
 
     request = delete_records.Request(topics=[topic("a", 0, 1, 3), topic("b", 4)], timeout_ms=7)
-    parts = route.divided(request, Owners())
+    parts = await route.divided(request, Owners())
     assert parts == {
         0: delete_records.Request(topics=[topic("a", 0, 3)], timeout_ms=7),
         1: delete_records.Request(topics=[topic("a", 1), topic("b", 4)], timeout_ms=7),
@@ -131,10 +177,10 @@ def test_deletions_go_to_the_leaders_of_their_partitions() -> None:
     assert set(error_codes(answer)) == {ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
 
-def test_lists_of_groups_are_joined_and_say_if_one_is_missing() -> None:
+async def test_lists_of_groups_are_joined_and_say_if_one_is_missing() -> None:
     route = route_of(list_groups.API)
     request = list_groups.Request()
-    assert route.divided(request, Owners()) == {0: request, 1: request, 2: request}
+    assert await route.divided(request, Owners()) == {0: request, 1: request, 2: request}
     lists: list[Any] = [
         list_groups.Response(error_code=0, groups=[list_groups.Group(group_id=name, protocol_type="consumer")])
         for name in ("x", "y")
@@ -145,10 +191,10 @@ def test_lists_of_groups_are_joined_and_say_if_one_is_missing() -> None:
 
 
 @pytest.mark.parametrize("key", [describe_groups.API.key, delete_groups.API.key, delete_records.API.key])
-def test_a_request_about_nothing_is_answered_here(key: int) -> None:
+async def test_a_request_about_nothing_is_answered_here(key: int) -> None:
     api = APIS[key]
     fields = {"topics": [], "timeout_ms": 1} if api is delete_records.API else {}
     fields |= {"groups": []} if api is describe_groups.API else {}
     fields |= {"groups_names": []} if api is delete_groups.API else {}
     request = api.request(**fields)
-    assert route_of(api).divided(request, Owners()) == {0: request}
+    assert await route_of(api).divided(request, Owners()) == {0: request}

@@ -50,8 +50,15 @@ class RawProducer:
     """
 
     def __init__(
-        self, bootstrap: str, topic: str, *, transactional_id: str | None = None, timeout_ms: int = 60_000
+        self,
+        bootstrap: str,
+        topic: str,
+        *,
+        transactional_id: str | None = None,
+        timeout_ms: int = 60_000,
+        through: str = "",
     ) -> None:
+        """`through`: the node that all requests go to, where one address is told of all."""
         self.topic = topic
         self.group = unique("transactional")
         self.transactional_id = unique("raw") if transactional_id is None else transactional_id
@@ -60,6 +67,7 @@ class RawProducer:
         self.epoch = 1
         """Until it is told another one: those of somebody who was never told."""
         self._bootstrap = bootstrap
+        self._through = through
         self._connections: dict[str, Connection] = {}
         self._places: dict[tuple[int, str], str] = {}
         self._sequences: Counter[tuple[int, int, int]] = Counter()
@@ -306,6 +314,7 @@ class RawProducer:
         return self._ask(self._led(partition), api, request, version)
 
     def _ask(self, address: str, api: Api, request: Any, version: int) -> Any:
+        address = self._through or address
         if address not in self._connections:
             self._connections[address] = Connection(address)
         return self._connections[address].ask(api, request, version)
