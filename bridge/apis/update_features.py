@@ -1,4 +1,4 @@
-"""UpdateFeatures: change the versions of a cluster's features (KIP-584); there are none.
+"""UpdateFeatures: change the versions of a cluster's features (KIP-584); the one there is follows a setting.
 
 v1 adds upgrade types and validate_only (KIP-778); v2 has one error for the whole request.
 """
@@ -10,6 +10,7 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since, until
 from bridge.requests.api import Api, Broker
+from bridge.requests.features import MAX_TRANSACTION_VERSION, TRANSACTION_VERSION
 from bridge.requests.rights import cluster
 from bridge.requests.session import Session
 from bridge.security.acls import Operation
@@ -56,7 +57,7 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Refuse the first feature as unknown, as Kafka's FeatureControlManager does with unknown ones."""
+    """Refuse the first feature, in the words of Kafka's FeatureControlManager."""
     for update in request.feature_updates:
         text = f"Invalid update version {update.max_version_level} for feature {update.feature}. {_why(update, broker)}"
         first = "The update failed for all features since the following feature had an error: "
@@ -69,6 +70,11 @@ def _why(update: Update, broker: Broker) -> str:
         return "The controller does not support the given upgrade type."
     if update.max_version_level < 0:
         return "A feature version cannot be less than 0."
+    if update.feature == TRANSACTION_VERSION:
+        if update.max_version_level > MAX_TRANSACTION_VERSION:
+            most = MAX_TRANSACTION_VERSION
+            return f"Local controller {broker.cluster.node.id} only supports versions 0-{most}"
+        return "It follows transactions.version in the settings of all nodes."
     if update.max_version_level == 0:
         return f"Feature {update.feature} not found."
     return f"Local controller {broker.cluster.node.id} does not support this feature."

@@ -22,6 +22,7 @@ DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
 ACLS = "org.apache.kafka.tools.AclCommand"
 ELECTION = "org.apache.kafka.tools.LeaderElectionCommand"
 REASSIGNMENT = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+FEATURES = "org.apache.kafka.tools.FeatureCommand"
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 TOKENS = "org.apache.kafka.tools.DelegationTokenCommand"
 VERSIONS = "org.apache.kafka.tools.BrokerApiVersionsCommand"
@@ -169,18 +170,27 @@ def test_an_open_transaction_is_shown_and_ended(endpoint: Endpoint, scene: Scene
         producer.commit()
 
 
-def test_the_tool_does_not_abort(endpoint: Endpoint, scene: Scene) -> None:
-    """Kafka does, behind the coordinator's back: a transaction is told "committed" then that was aborted."""
-    producer = ConfluentProducer(endpoint.kafka, unique("transactional"))
+def test_an_open_transaction_is_aborted(endpoint: Endpoint, scene: Scene) -> None:
+    """On Kafka behind the coordinator's back: a transaction is told "committed" then that was aborted."""
+    name = unique("transactional")
+    producer = ConfluentProducer(endpoint.kafka, name)
     producer.begin()
     producer.send(scene.topic, ["a"])
-    request = ["abort", "--topic", scene.topic, "--partition", "0", "--start-offset", "0"]
+    tool(endpoint, TRANSACTIONS, "abort", "--topic", scene.topic, "--partition", "0", "--start-offset", "0")
+    (after,) = transactions(endpoint, "CoordinatorId", "describe", "--transactional-id", name)
     if endpoint.name == "bridge":
-        with pytest.raises(AssertionError, match="INVALID_TXN_STATE"):
-            tool(endpoint, TRANSACTIONS, *request)
+        assert after["TransactionState"] == "CompleteAbort"
+        with pytest.raises(Fenced):
+            producer.commit()
     else:
-        tool(endpoint, TRANSACTIONS, *request)
-    producer.commit()
+        assert after["TransactionState"] == "Ongoing"
+        producer.commit()
+
+
+def test_producers_have_an_epoch_for_each_transaction(endpoint: Endpoint) -> None:
+    rows = [line.split() for line in tool(endpoint, FEATURES, "describe").splitlines()]
+    (levels,) = [row for row in rows if "transaction.version" in row]
+    assert levels[levels.index("FinalizedVersionLevel:") + 1] == "2"
 
 
 def test_versions_are_told(endpoint: Endpoint) -> None:

@@ -1,9 +1,10 @@
 """Transactions under load: producers, copiers and readers at work through whatever happens, and the history of it.
 
-Four producers append to a source. Two more take the same transactional id from each other all the time, one ends its
-transactions about when their time is over, and one writes without any. Two copiers read what is committed there and
-write it to a target with their offsets (read-process-write), readers of both levels follow all of it, and one asks for
-the copiers' offsets all the time. Nothing here judges: `transactions_checker` does.
+Four producers append to a source, and one of Java's, where it is wanted. Two more take the same transactional id from
+each other all the time, one ends its transactions about when their time is over, and one writes without any. Two
+copiers read what is committed there and write it to a target with their offsets (read-process-write), readers of both
+levels follow all of it, and one asks for the copiers' offsets all the time. Nothing here judges: `transactions_checker`
+does.
 """
 
 from __future__ import annotations
@@ -15,14 +16,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count, groupby
+from pathlib import Path
 from typing import Any, Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.clients.transactions.java import JavaTransactions
+from tests.clients.transactions.model import Ended
 from tests.faults.clients import Server, words
 from tests.faults.processes import let_pass
 from tests.faults.transactions_checker import Append, History, Outcome, Place, Poll, Reading, Span, Transaction
+from tests.support.java import KAFKA
 
 PRODUCERS, RIVALS, COPIERS, PARTITIONS = 4, 2, 2, 4
 TIMEOUT_MS: Final = 10_000
@@ -184,6 +189,53 @@ class Appender(TransactionalWorker):
         wanted = places[: self._choices.randint(1, _MOST)]
         commits = self._choices.random() >= _ABORTS
         self.transact([Append(place, self.value()) for place in wanted], commits=commits, send_offsets=before_the_end)
+
+
+class JavaAppender(Appender):
+    """The same with Java's producer, which speaks protocol 2 (KIP-890) where nodes can ask each other."""
+
+    def __init__(self, name: str, server: Server, source: str, seed: int, work: Path) -> None:
+        super().__init__(name, server, source, seed)
+        self._java = JavaTransactions(KAFKA, str(self.server["bootstrap.servers"]), work)
+
+    def work(self) -> None:
+        try:
+            super().work()
+        finally:
+            self._java.close()
+
+    def _outcome(self, appends: Sequence[Append], commits: bool, send_offsets: Callable[[Any], None]) -> Outcome:
+        asked = False
+        try:
+            self._producer.begin()
+            for (topic, partition), value, _ in appends:
+                self._producer.send(topic, [value], partition)
+            asked = commits
+            self._producer.commit() if commits else self._producer.abort()
+        except Ended as error:
+            self.errors.append(str(error))
+            return self._given_up(asked)
+        return Outcome.COMMITTED if commits else Outcome.ABORTED
+
+    def _given_up(self, asked: bool) -> Outcome:
+        try:
+            self._producer.abort()
+        except Ended as error:
+            self.errors.append(str(error))
+            self._producer.close()
+            self._producer = None
+            return Outcome.UNKNOWN if asked else Outcome.ABORTED
+        return Outcome.ABORTED
+
+    def _renew(self) -> None:
+        until = time.monotonic() + _SECONDS
+        while self._producer is None:
+            try:
+                self._producer = self._java.producer(self._id, self.timeout_ms)
+            except Ended as error:
+                self.errors.append(str(error))
+                if time.monotonic() > until:
+                    raise
 
 
 class Rival(Appender):
@@ -398,7 +450,8 @@ class OffsetWatch(Worker):
 class TransactionsLoad:
     """All of them at work."""
 
-    def __init__(self, server: Server, prefix: str, seed: int = 0) -> None:
+    def __init__(self, server: Server, prefix: str, seed: int = 0, java: Path | None = None) -> None:
+        """`java`: where Java's producer may work, if it shall."""
         self._server = server
         self._lookers: dict[str, Any] = {}
         self.topics = (f"{prefix}-source", f"{prefix}-target")
@@ -406,6 +459,8 @@ class TransactionsLoad:
         group = f"{prefix}-copiers"
         self.places = [(topic, partition) for topic in self.topics for partition in range(PARTITIONS)]
         self.appenders = [Appender(f"p{n}", server, source, seed * PRODUCERS + n) for n in range(PRODUCERS)]
+        if java is not None:
+            self.appenders.append(JavaAppender("java", server, source, seed, java))
         self.rivals = [Rival(f"r{n}", server, source, seed * PRODUCERS + n) for n in range(RIVALS)]
         self.latecomer = Latecomer("late", server, source, seed)
         self.plain = PlainWriter("plain", server, source)
@@ -503,9 +558,11 @@ class TransactionsLoad:
 
 
 @contextmanager
-def transactions_load(server: Server, prefix: str, seed: int = 0) -> Iterator[TransactionsLoad]:
+def transactions_load(
+    server: Server, prefix: str, seed: int = 0, java: Path | None = None
+) -> Iterator[TransactionsLoad]:
     """A load that is under way."""
-    running = TransactionsLoad(server, prefix, seed)
+    running = TransactionsLoad(server, prefix, seed, java)
     try:
         running.start()
         running.more()

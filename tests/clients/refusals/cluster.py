@@ -234,6 +234,10 @@ CASES = [
     Case("no feature name", FEATURE, lambda w: feature("", 1),
          "INVALID_UPDATE_VERSION: The update failed for all features since the following feature had an error: "
          "Invalid update version 1 for feature . Local controller {node} does not support this feature."),
+    Case("transaction.version 3", FEATURE, lambda w: feature("transaction.version", 3),
+         "INVALID_UPDATE_VERSION: The update failed for all features since the following feature had an error: "
+         "Invalid update version 3 for feature transaction.version. Local controller {node} only supports versions "
+         "0-2"),
     Case("metadata.version", FEATURE, lambda w: feature("metadata.version", 99),
          "INVALID_UPDATE_VERSION: The update failed for all features since the following feature had an error: "
          "Invalid update version 99 for feature metadata.version. Local controller {node} only supports versions "

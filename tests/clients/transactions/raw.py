@@ -288,9 +288,12 @@ class RawProducer:
         """The address of a partition's leader."""
         return self._led(partition)
 
-    def forget_places(self) -> None:
-        """Ask anew who leads and coordinates."""
+    def reconnect(self, bootstrap: str) -> None:
+        """On new connections, and by what this server says of who leads and coordinates."""
+        self.close()
+        self._connections.clear()
         self._places.clear()
+        self._bootstrap = bootstrap
 
     def _take(self, answer: Any) -> str:
         """The error, and what the producer was given against what it had."""

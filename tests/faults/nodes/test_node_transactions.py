@@ -9,6 +9,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -23,10 +24,10 @@ TIMES = 20
 """So many faults of each schedule in the soak."""
 
 
-def run(broker: PrivatePulsar, nodes: Nodes, topic: str, schedule: Sequence[str], *, seed: int = 0) -> None:
+def run(broker: PrivatePulsar, nodes: Nodes, topic: str, schedule: Sequence[str], java: Path, *, seed: int = 0) -> None:
     """Do all that one after the other, each when the one before is overcome; then nothing is wrong."""
     longest = dict.fromkeys(schedule, 0.0)
-    with transactions_load(nodes.bootstrap(), topic, seed) as load:
+    with transactions_load(nodes.bootstrap(), topic, seed, java) as load:
         faults = Faults(broker, nodes, load.topics, seed)
         for name in schedule:
             faults.all[name]()
@@ -42,9 +43,9 @@ def run(broker: PrivatePulsar, nodes: Nodes, topic: str, schedule: Sequence[str]
 
 @pytest.mark.timeout(300)
 def test_transactions_are_whole_when_nodes_are_killed(
-    broker: PrivatePulsar, start_nodes: Callable[..., Nodes], topic: str
+    broker: PrivatePulsar, start_nodes: Callable[..., Nodes], topic: str, tmp_path: Path
 ) -> None:
-    run(broker, start_nodes(3), topic, ["kill", "unload slots", "kill"])
+    run(broker, start_nodes(3), topic, ["kill", "unload slots", "kill"], tmp_path / "java")
 
 
 @pytest.mark.soak
@@ -63,9 +64,9 @@ def test_transactions_are_whole_when_nodes_are_killed(
     ids=", ".join,
 )
 def test_transactions_are_whole_under_many_faults(
-    broker: PrivatePulsar, start_nodes: Callable[..., Nodes], topic: str, faults: list[str]
+    broker: PrivatePulsar, start_nodes: Callable[..., Nodes], topic: str, tmp_path: Path, faults: list[str]
 ) -> None:
     seed = time.time_ns() % 1_000_000
     report(seed=seed)
     schedule = random.Random(seed).choices(faults, k=TIMES)
-    run(broker, start_nodes(3, relayed=True, seed=seed), topic, schedule, seed=seed)
+    run(broker, start_nodes(3, relayed=True, seed=seed), topic, schedule, tmp_path / "java", seed=seed)

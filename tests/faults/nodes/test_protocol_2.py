@@ -97,7 +97,8 @@ def test_the_coordinator_is_killed(nodes: Nodes, producers: list[RawProducer]) -
     writer = producers[0]
     assert writer.write(0, 12) == "NONE"
     victim = nodes.at(writer.coordinated_at())
-    partition = next(one for one in range(PARTITIONS) if nodes.at(writer.led_at(one)) is not victim)
+    survivor = nodes.others(victim)[0]
+    partition = next(one for one in range(1, PARTITIONS) if nodes.at(writer.led_at(one)) is not victim)
     victim.kill()
     told = set()
     for _ in attempts("the next coordinator"):
@@ -105,11 +106,11 @@ def test_the_coordinator_is_killed(nodes: Nodes, producers: list[RawProducer]) -
         if "NONE" in told:
             break
     assert told <= {"NONE", "NOT_ENOUGH_REPLICAS"}
-    writer.forget_places()
+    writer.reconnect(survivor.kafka)
     assert writer.end(True, 5) == "NONE +1"
     victim.start()
     nodes.wait_until_settled()
-    writer.forget_places()
+    writer.reconnect(survivor.kafka)
     assert (writer.offset(READ_COMMITTED, partition=partition), writer.offset(READ_COMMITTED, partition=0)) == (1, 1)
     assert writer.held(partition) == 0
 
@@ -123,7 +124,7 @@ def test_java_s_producer_uses_it_where_nodes_can_ask_each_other(
     create(nodes.bootstrap(), topic, PARTITIONS)
     assert [finalized(node) for node in nodes.all] == [{TRANSACTION_VERSION: 1 + linked}] * 3
     java, transactional_id, group = (
-        JavaTransactions(KAFKA, nodes.bootstrap(), tmp_path),
+        JavaTransactions(KAFKA, nodes.bootstrap(), tmp_path / "java"),
         unique("java"),
         unique("group"),
     )
