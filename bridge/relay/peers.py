@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import Callable
+from math import inf
 from typing import Final, TypeAlias
 
 from bridge.cluster import Cluster, ClusterSnapshot
@@ -14,7 +15,7 @@ from bridge.kafka import envelope, frames, message
 from bridge.kafka.primitives import DecodeError
 from bridge.relay.node_login import NodeSecret, NotProven
 from bridge.relay.sockets import notice_silence
-from bridge.runtime.futures import retrieve_exception
+from bridge.runtime.futures import loop_time, retrieve_exception
 from bridge.telemetry import log
 
 _log = log.get(__name__)
@@ -24,6 +25,10 @@ _CONNECTIONS: Final = 2
 _HEADER_BYTES: Final = 5
 """Of an answer: its number, and no tags."""
 _CONNECT_SECONDS: Final = 3.0
+_AGAIN_SECONDS: Final = 0.5
+"""Until a node that could not be reached is tried again."""
+_TOLD_SECONDS: Final = 60.0
+"""Between two lines about one node."""
 _MAX_ANSWER_BYTES: Final = 100 * 1024 * 1024
 
 Sent: TypeAlias = "Callable[[asyncio.Future[bytes]], object]"
@@ -115,13 +120,18 @@ class Peers:
         self._peers: dict[tuple[int, int], asyncio.Task[Peer]] = {}
         self._lives: dict[int, int] = {}
         """The incarnation of each node that there are connections to."""
+        self._failed_at: dict[int, float] = {}
+        """When each could not be reached."""
+        self._told: dict[int, tuple[float, int]] = {}
+        """When the log was told of each last, and how often there was something to tell since."""
         cluster.on_change.append(self._changed)
 
     async def ask(self, node: int, request: envelope.Request, spread: int, sent: Sent) -> envelope.Response:
         """Ask a node; Unreachable. `spread`: a number of the client's connection."""
         key = (node, spread % _CONNECTIONS)
         connecting = self._peers.get(key)
-        if connecting is None or (connecting.done() and not _is_usable(connecting)):
+        is_lost = connecting is not None and connecting.done() and not _is_usable(connecting)
+        if connecting is None or (is_lost and loop_time() - self._failed_at.get(node, -inf) >= _AGAIN_SECONDS):
             connecting = self._peers[key] = asyncio.get_running_loop().create_task(self._connect(node))
             connecting.add_done_callback(_retrieve)
         try:
@@ -131,6 +141,17 @@ class Peers:
                 raise Unreachable(f"node {node} has gone") from None
             raise
         return await peer.ask(request, sent)
+
+    def note_unanswered(self, node: int, api: str, error: Exception) -> None:
+        """A request got no answer: the log is told at once, and then once a minute of each node."""
+        now = loop_time()
+        told_at, more = self._told.get(node, (-inf, 0))
+        if now - told_at < _TOLD_SECONDS:
+            self._told[node] = told_at, more + 1
+            return
+        self._told[node] = now, 0
+        fields = {"node": node, "api": api, "error": str(error) or "no answer"}
+        _log.warning("! node unreachable", extra=fields | ({"more": more} if more else {}))
 
     def close(self) -> None:
         """Close all."""
@@ -147,6 +168,7 @@ class Peers:
 
     def _drop(self, node: int) -> None:
         self._lives.pop(node, None)
+        self._failed_at.pop(node, None)
         for number in range(_CONNECTIONS):
             connecting = self._peers.pop((node, number), None)
             if connecting is None:
@@ -167,9 +189,8 @@ class Peers:
                 if self._secret is not None:
                     await _proven(self._secret, reader, writer)
         except (OSError, TimeoutError, NotProven) as error:
-            _log.warning("! node unreachable", extra={"node": node, "at": f"{endpoint.host}:{endpoint.port}",
-                                                      "error": error})  # fmt: skip
-            raise Unreachable(f"node {node}: {error}") from None
+            self._failed_at[node] = loop_time()
+            raise Unreachable(f"{endpoint.host}:{endpoint.port}: {error}") from None
         notice_silence(writer.get_extra_info("socket"), unacknowledged=True)
         return Peer(reader, writer)
 

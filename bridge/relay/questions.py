@@ -13,9 +13,6 @@ from bridge.relay.peers import Peers, Unreachable
 from bridge.requests.api import Api
 from bridge.requests.session import Session
 from bridge.runtime.futures import loop_time
-from bridge.telemetry import log
-
-_log = log.get(__name__)
 
 _QUESTION_SECONDS: Final = 2.0
 
@@ -80,8 +77,10 @@ class Questions:
             data = answered(response, api, version)
             if data is not None:
                 return decoded(api, data, version)
-            reason = f"it answers with error {response.error_code}"
+            failure: Exception = Unreachable(f"it answers with error {response.error_code}")
         except (Unreachable, TimeoutError, DecodeError) as error:
-            reason = str(error) or "no answer"
-        _log.warning("! another node was asked in vain", extra={"api": api.name, "node": node, "error": reason})
-        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"node {node} was asked in vain: {reason}")
+            failure = error
+        self.peers.note_unanswered(node, api.name, failure)
+        raise KafkaError(
+            ErrorCode.COORDINATOR_NOT_AVAILABLE, f"node {node} was asked in vain: {str(failure) or 'no answer'}"
+        )

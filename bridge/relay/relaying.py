@@ -20,9 +20,6 @@ from bridge.requests.responses import DeferredResponse
 from bridge.requests.routes import Route
 from bridge.requests.session import Session
 from bridge.runtime.futures import gathered
-from bridge.telemetry import log
-
-_log = log.get(__name__)
 
 _ANSWER_SECONDS: Final = 30.0
 """How long an owner may take that does not wait for others itself."""
@@ -100,7 +97,7 @@ class Relaying:
                 return _unreachable(api, request, route.unreachable, version)
             answer = await self._ask_elsewhere(api, route, owner, request, version, session)
         except (Unreachable, TimeoutError, DecodeError) as error:
-            _log.warning("! not relayed", extra={"api": api.name, "node": owner, "error": str(error) or "no answer"})
+            self._peers.note_unanswered(owner, api.name, error)
             return _unreachable(api, request, route.unreachable, version)
         if answer is None:  # that node does not serve this version, or this namespace
             return _unreachable(api, request, route.unreachable, version)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from bridge.cluster.membership.view import ClusterView, Endpoint, NodeRegistrati
 from bridge.config import INTERNAL
 from bridge.kafka import envelope, message
 from bridge.relay.peers import Peers, Unreachable
+from bridge.runtime.futures import loop_time
 
 HOST = "127.0.0.1"
 OTHER = 5
@@ -148,6 +150,46 @@ async def test_what_is_no_answer_ends_the_connection() -> None:
         with pytest.raises(Unreachable):
             await asked
         peers.close()
+
+
+async def test_a_node_that_cannot_be_reached_is_not_dialled_for_every_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with node() as (port, _):
+        pass  # nobody listens there any more
+    _, peers = _peers(Endpoint(INTERNAL, HOST, port))
+    dialled: list[int] = []
+    dial = asyncio.open_connection
+
+    async def counted(*where: Any, **how: Any) -> Any:
+        dialled.append(port)
+        return await dial(*where, **how)
+
+    monkeypatch.setattr(asyncio, "open_connection", counted)
+    for _ in range(20):
+        with pytest.raises(Unreachable):
+            await peers.ask(OTHER, _request(b"a"), 0, _nothing)
+    assert len(dialled) == 1
+    later = loop_time() + 1
+    monkeypatch.setattr("bridge.relay.peers.loop_time", lambda: later)
+    with pytest.raises(Unreachable):
+        await peers.ask(OTHER, _request(b"a"), 0, _nothing)
+    assert len(dialled) == 2
+    peers.close()
+
+
+async def test_what_is_not_answered_is_told_once_a_minute_of_each_node(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, peers = _peers()
+    now = loop_time()
+    monkeypatch.setattr("bridge.relay.peers.loop_time", lambda: now)
+    for _ in range(5):
+        for other in (OTHER, OTHER + 1):
+            peers.note_unanswered(other, "EndTxn", TimeoutError())
+    now += 60
+    peers.note_unanswered(OTHER, "EndTxn", Unreachable("gone"))
+    fields = [vars(one)["fields"] for one in caplog.records]
+    told = [(one["node"], one["error"], one.get("more")) for one in fields]
+    assert told == [(OTHER, "no answer", None), (OTHER + 1, "no answer", None), (OTHER, "gone", 4)]
 
 
 async def test_a_node_without_an_internal_listener_cannot_be_asked() -> None:

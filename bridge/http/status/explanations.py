@@ -170,8 +170,8 @@ EXPLANATIONS: Final = {
     "membership ended": "This node can be a member of its cluster no more, and stops; the details say why.",
     "namespace not opened": "A tenant's namespace cannot be used now; its clients are refused, and retry.",
     "node not admitted": "A node may not join the cluster; the details say why.",
-    "node unreachable": "Another node cannot be reached at its internal address; its partitions and groups wait.",
-    "not relayed": "A request for another node could not be passed on; its client retries.",
+    "node unreachable": "Another node does not answer at its internal address; what clients ask of its groups and "
+    "transactions waits, and they retry.",
     "not served for another node": "Another node passed on a request that this one refuses; the details say why.",
     "serving": "What this node may serve has changed: it is cut off from Pulsar (refuse), or was.",
     # users and permissions

@@ -14,6 +14,7 @@ from tests.apis.wire import ask_at, unique
 from tests.clients.model import attempts
 from tests.clients.transactions.java import JavaTransactions
 from tests.clients.transactions.raw import READ_COMMITTED, READ_UNCOMMITTED, RawProducer
+from tests.faults.processes import let_pass
 from tests.faults.topics import create
 from tests.support.java import KAFKA
 from tests.support.nodes import Node, Nodes
@@ -105,6 +106,7 @@ def test_the_coordinator_is_killed(nodes: Nodes, producers: list[RawProducer]) -
         told.add(writer.write(partition, 12))
         if "NONE" in told:
             break
+        let_pass(0.05)
     assert told <= {"NONE", "NOT_ENOUGH_REPLICAS"}
     writer.reconnect(survivor.kafka)
     assert writer.end(True, 5) == "NONE +1"
