@@ -152,7 +152,7 @@ def test_a_user_without_a_namespace_cannot_log_in(world: World, user: str) -> No
 
 
 def test_a_namespace_that_pulsar_does_not_have_is_not_created(world: World) -> None:
-    with world.connect("public/t-none") as connection, pytest.raises(Exception, match="unpack requires"):
+    with world.connect("public/t-none") as connection, pytest.raises(ConnectionError, match="hung up"):
         connection.ask(metadata.API, metadata.Request(topics=None))
     assert world.nodes[0].server.metrics.refusals["namespace_unavailable"].value >= 1
     found = world.pulsar.admin("GET", "namespaces/public")
@@ -182,7 +182,7 @@ def test_who_is_let_in_without_a_rule_is_no_administrator(pulsar: PulsarAddress,
 def test_no_more_namespaces_are_opened_than_allowed(pulsar: PulsarAddress, tmp_path: Path) -> None:
     with world_of(pulsar, tmp_path, [{"tenants": {"max_namespaces": 1}}]) as world:
         _produced(world.kafka("acme-1"), "acme")
-        with world.connect("beta-1") as connection, pytest.raises(Exception, match="unpack requires"):
+        with world.connect("beta-1") as connection, pytest.raises(ConnectionError, match="hung up"):
             connection.ask(metadata.API, metadata.Request(topics=None))
         assert world.nodes[0].server.metrics.tenant_namespaces.value == 1
         _produced(world.kafka("acme-2"), "acme")
