@@ -14,7 +14,6 @@ def transaction_version(broker: Broker) -> int | None:
     2 where each node can ask the coordinator of another one: a batch adds its partition to its transaction by itself
     (KIP-890), wherever that is led.
     """
-    nodes = broker.cluster.snapshot
-    if broker.transactions is None or not nodes.has_transactions:
+    if broker.transactions is None or not broker.cluster.snapshot.has_transactions:
         return None
-    return broker.settings.transactions.version if nodes.can_ask_each_other else 1
+    return broker.settings.transactions.version if broker.cluster.snapshot.can_ask_each_other else 1
