@@ -75,8 +75,8 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     """Answer with the whole table; the software's name is only logged and shown, and any name is accepted."""
     session.told_software(request.client_software_name, request.client_software_version)
     response = table(broker.apis, ErrorCode.NONE)
-    version = transaction_version(broker)
-    if session.api_version >= FEATURES and version is not None:
+    version = transaction_version(broker) if session.api_version >= FEATURES else None
+    if version is not None:
         lowest = 0 if session.api_version >= _FROM_ZERO else 1
         supported = SupportedFeature(name=TRANSACTION_VERSION, min_version=lowest, max_version=MAX_TRANSACTION_VERSION)
         finalized = FinalizedFeature(name=TRANSACTION_VERSION, max_version_level=version, min_version_level=version)

@@ -69,7 +69,7 @@ async def _described(transactional_id: str, broker: Broker, session: Session) ->
     if not transactional_id:
         return _refused(transactional_id, ErrorCode.INVALID_REQUEST)
     try:
-        record = None if broker.transactions is None else await broker.transactions.describe(transactional_id)
+        record = await broker.transactions.describe(transactional_id)
     except KafkaError as error:
         return _refused(transactional_id, error.code)
     if record is None:

@@ -65,15 +65,11 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Name the node that has each key's slot; this one for transactional ids where they are refused.
-
-    Only InitProducerId refuses them: if they were refused here, clients would look for their coordinator again and
-    again, or report only that there is none.
-    """
+    """Name the node that has each key's slot."""
     keys = request.coordinator_keys or [request.key]
     slots = await _slots(keys, request.key_type, broker)
     cluster = broker.cluster.snapshot  # the whole answer is of one view
-    found = [_find(key, slots.get(key), request.key_type, broker, cluster, session.listener) for key in keys]
+    found = [_find(key, slots.get(key, _NO_SLOT), request.key_type, cluster, session.listener) for key in keys]
     if request.coordinator_keys:
         return Response(coordinators=found)
     one = found[0]
@@ -86,7 +82,7 @@ async def _slots(keys: list[str], key_type: int, broker: Broker) -> dict[str, in
     """The group slot that each key goes with, where it has one."""
     if key_type == GROUP:
         return {key: broker.groups.slot_of(key) for key in keys}
-    if key_type != TRANSACTION or broker.transactions is None:
+    if key_type != TRANSACTION:
         return {}
     if not broker.cluster.snapshot.has_transactions:
         return dict.fromkeys(keys, _NO_SLOT)
@@ -98,15 +94,13 @@ async def _slots(keys: list[str], key_type: int, broker: Broker) -> dict[str, in
         return dict.fromkeys(keys, _NO_SLOT)
 
 
-def _find(
-    key: str, slot: int | None, key_type: int, broker: Broker, cluster: ClusterSnapshot, listener: str
-) -> Coordinator:
+def _find(key: str, slot: int, key_type: int, cluster: ClusterSnapshot, listener: str) -> Coordinator:
     if key_type not in (GROUP, TRANSACTION):
         # share groups are not supported: the answer is that of a Kafka without them
         error = ErrorCode.INVALID_REQUEST
         text = None if key_type == SHARE else error.text
         return Coordinator(key=key, error_code=error, error_message=text)
-    node = cluster.node(broker.cluster.node_id) if slot is None else cluster.coordinator(slot)
+    node = cluster.coordinator(slot)
     node = None if node is None else cluster.node_at(node.id, listener)
     if node is None:  # or it lacks the listener that the client came in by, as in Kafka
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE

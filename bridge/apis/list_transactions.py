@@ -68,10 +68,9 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     """List those that every filter takes."""
     unknown = [name for name in dict.fromkeys(request.state_filters) if name not in STATES]
     takes = _filter(request)
-    found = [] if broker.transactions is None else await broker.transactions.all()
     states = [
         State(transactional_id=name, producer_id=record.producer_id, transaction_state=shown_state(record))
-        async for name, record in in_turns(found)
+        async for name, record in in_turns(await broker.transactions.all())
         if takes(name, record)
     ]
     return Response(error_code=ErrorCode.NONE, unknown_state_filters=unknown, transaction_states=states)

@@ -215,8 +215,6 @@ class _Work:
     def refuse_outside_transactions(self) -> None:
         """A producer whose transaction is open writes in it, and nowhere else (`ProducerAppendInfo`)."""
         transactions = self._broker.transactions
-        if transactions is None:
-            return
         for append in self.appends:
             if append.transaction is not None or append.error is not None or not append.entries:
                 continue

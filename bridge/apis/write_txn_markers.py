@@ -118,7 +118,7 @@ async def _check(topic: str, index: int, marker: RequestMarker, broker: Broker) 
 
 async def _abort(marker: RequestMarker, partitions: Iterable[tuple[str, int]], broker: Broker) -> None:
     """Have the producer's transaction aborted, if it is open in one of these partitions."""
-    found = None if broker.transactions is None else await broker.transactions.find_open(marker.producer_id)
+    found = await broker.transactions.find_open(marker.producer_id)
     if found is None:
         return
     transactional_id, record = found
@@ -140,8 +140,8 @@ async def _abort(marker: RequestMarker, partitions: Iterable[tuple[str, int]], b
 
 async def _abort_here(marker: RequestMarker, broker: Broker) -> None:
     """The same where another node has found that it is coordinated here."""
-    found = None if broker.transactions is None else await broker.transactions.find_open(marker.producer_id)
-    if broker.transactions is None or found is None:
+    found = await broker.transactions.find_open(marker.producer_id)
+    if found is None:
         return
     coordinator = await broker.transactions.coordinator()
     change = await coordinator.abort(found[0], marker.producer_id, marker.producer_epoch)

@@ -57,9 +57,8 @@ class Relaying:
 
     async def of_transaction(self, transactional_id: str) -> int:
         """The node that coordinates a transactional id; this one where there are none yet: its handler says so."""
-        transactions = self._broker.transactions
         try:
-            slot = None if transactions is None else await transactions.known_group_slot_of(transactional_id)
+            slot = await self._broker.transactions.known_group_slot_of(transactional_id)
         except KafkaError:
             return NO_NODE
         if slot is None:

@@ -89,8 +89,7 @@ class Broker:
     apis: "Mapping[int, Api]"
     groups: "GroupCoordinator"
     offsets: "Offsets"
-    transactions: "Transactions | None" = None
-    """None: transactional ids are refused."""
+    transactions: "Transactions"
     other_nodes: OtherNodes | None = None
     """None: they cannot be asked."""
     security: "SecurityStore | None" = None

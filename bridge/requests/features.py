@@ -9,11 +9,12 @@ MAX_TRANSACTION_VERSION: Final = 2
 
 
 def transaction_version(broker: Broker) -> int | None:
-    """The version that all nodes go by, 1 or 2; None where there are no transactions.
+    """The version that all nodes go by, 1 or 2; None while a node of before knows no transactions.
 
     2 where each node can ask the coordinator of another one: a batch adds its partition to its transaction by itself
     (KIP-890), wherever that is led.
     """
-    if broker.transactions is None or not broker.cluster.snapshot.has_transactions:
+    nodes = broker.cluster.snapshot
+    if not nodes.has_transactions:
         return None
-    return broker.settings.transactions.version if broker.cluster.snapshot.can_ask_each_other else 1
+    return broker.settings.transactions.version if nodes.can_ask_each_other else 1

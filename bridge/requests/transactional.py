@@ -28,11 +28,9 @@ _SHOWN: Final[Mapping[str, str]] = {
 
 
 def transactions_of(broker: Broker, transactional_id: str) -> Transactions:
-    """What serves a transactional id; KafkaError where it cannot be one, or none is served."""
+    """What serves a transactional id; KafkaError where it cannot be one, or none is served yet."""
     if not transactional_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
-    if broker.transactions is None:
-        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "there are no transactions here")
     if not broker.cluster.snapshot.has_transactions:
         text = "a node of an older version would show records of transactions that are open or aborted"
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, text)

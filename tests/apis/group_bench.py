@@ -35,7 +35,7 @@ class Bench:
             self.store, Settings().groups, metrics.groups, topics or FakeTopics(), self.clock
         )
         none = cast(Any, None)
-        self.broker = Broker(Settings(), none, none, metrics, TABLE, self.groups, none)
+        self.broker = Broker(Settings(), none, none, metrics, TABLE, self.groups, none, none)
 
     async def call(self, api: Any, version: int, **fields: Any) -> Any:
         """The answer to a request, written and read as in that version; a held one is a future."""

@@ -55,7 +55,7 @@ def broker_of(bridge: BridgeThread) -> Broker:
     none: Any = None
     cluster = bridge.server.cluster
     assert cluster is not None
-    return Broker(bridge.settings, bridge.server.topics, cluster, bridge.server.metrics, {}, none, none)
+    return Broker(bridge.settings, bridge.server.topics, cluster, bridge.server.metrics, {}, none, none, none)
 
 
 def fetched(bridge: BridgeThread, topic: str, version: int) -> tuple[int, int]:

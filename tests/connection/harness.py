@@ -90,7 +90,7 @@ class Bench:
         apis = {api.key: api for api in (api_versions.API, sasl_handshake.API, sasl_authenticate.API, *self._apis())}
         none = cast(Any, None)
         failures = LoginFailures(settings.kafka.max_failed_logins_per_ip_per_second)
-        broker = Broker(settings, none, none, self.metrics, apis, none, none, login_failures=failures)
+        broker = Broker(settings, none, none, self.metrics, apis, none, none, none, login_failures=failures)
         shared = SharedResources(settings.kafka, self.metrics)
         self.budget = shared.budget
         self.tls = tls

@@ -21,6 +21,7 @@ from bridge.storage.read.catch_up import CatchUpReaders
 from bridge.storage.services import Storage
 from bridge.storage.topics.topics import Topics
 from bridge.telemetry.metrics import Metrics
+from bridge.transactions.transactions import Transactions
 from tests.schedules.broker import HOST, PORT, Broker, ModelAdmin
 from tests.schedules.chance import Chance
 from tests.schedules.loop import ScheduleLoop, pending
@@ -145,7 +146,10 @@ class World:
         coordinator = GroupCoordinator(store, settings.groups, metrics.groups, topics)
         offsets = Offsets(store, coordinator, topics, settings.groups, metrics.groups)
         cluster = single_node(Node(len(self.bridges), "bridge", 9092), "cluster")
-        handlers = Handlers(settings, topics, cluster, metrics, _TABLE, coordinator, offsets)
+        transactions = Transactions(
+            client, admin, settings, metrics.transactions, topics.producer_ids.next, lambda: store.slots
+        )
+        handlers = Handlers(settings, topics, cluster, metrics, _TABLE, coordinator, offsets, transactions)
         bridge = Bridge(settings, metrics, client, admin, topics, store, coordinator, offsets, handlers)
         self.bridges.append(bridge)
         return bridge

@@ -170,8 +170,8 @@ class StraightProduce(OneWay[ProduceTarget]):
     def _appended(self, found: FoundLog, entry: PreparedEntry) -> Any:
         """The future offset of an idempotent producer's batch; None if it has to be waited for, or is refused: the
         general way meets that again, and answers."""
-        transactions, (producer_id, epoch, _) = self.broker.transactions, entry.producer
-        if transactions is not None and transactions.has_open(producer_id, epoch, found.topic.id.hex, found.index):
+        producer_id, epoch, _ = entry.producer
+        if self.broker.transactions.has_open(producer_id, epoch, found.topic.id.hex, found.index):
             return None
         try:
             if not found.log.is_ready((entry.producer,), self._session):

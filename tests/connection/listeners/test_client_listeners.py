@@ -38,7 +38,7 @@ async def serving(settings: Settings) -> AsyncIterator[ClientListeners]:
         response=Response,
         rights=NOTHING,
     )
-    broker = Broker(settings, none, none, metrics, {ECHO: echo, api_versions.KEY: api_versions.API}, none, none)
+    broker = Broker(settings, none, none, metrics, {ECHO: echo, api_versions.KEY: api_versions.API}, none, none, none)
     listeners = ClientListeners(settings, metrics, {}, {})
     listeners.open()
     listeners.serve(broker)
