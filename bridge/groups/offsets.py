@@ -28,11 +28,12 @@ from bridge.storage.topics.topic import NO_ID, Topic
 from bridge.storage.topics.topics import Topics
 from bridge.storage.visibility import Transaction
 from bridge.telemetry import log
-from bridge.telemetry.metrics import GroupMetrics
+from bridge.telemetry.metrics import GroupMetrics, Pending
 
 _log = log.get("groups.offsets")
 
 _CHECK_SECONDS: Final = 600.0  # Kafka's offsets.retention.check.interval.ms
+_COUNT_SECONDS: Final = 5.0
 _MINUTE_MS: Final = 60_000
 _DELETION_DELAY_SECONDS: Final = 0.5
 
@@ -116,6 +117,7 @@ class Offsets:
         settings: GroupSettings,
         metrics: GroupMetrics,
         wall: Callable[[], float] = time.time,
+        namespace: str = "",
     ) -> None:
         self._store = store
         self._outcomes = store.outcomes
@@ -124,8 +126,10 @@ class Offsets:
         self._settings = settings
         self._metrics = metrics
         self._wall = wall
+        self._namespace = namespace
         self._settling = Settling(store)
         self._checker: asyncio.Task[None] | None = None
+        self._counter: asyncio.Task[None] | None = None
         self._maybe_deleted: set[str] = set()  # topics that may have been deleted
         self._deletion_check: asyncio.Task[None] | None = None
 
@@ -134,10 +138,11 @@ class Offsets:
         self._settling.start(self._coordinated())
         self._topics.on_removed.append(self._removed)
         self._checker = asyncio.get_running_loop().create_task(self._keep_checking(), name="offsets expiry")
+        self._counter = asyncio.get_running_loop().create_task(self._keep_counting(), name="pending offsets")
 
     async def close(self) -> None:
         """Stop looking."""
-        for task in (self._checker, self._deletion_check):
+        for task in (self._checker, self._counter, self._deletion_check):
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
@@ -320,6 +325,17 @@ class Offsets:
             except KafkaError as error:
                 _log.warning("! offsets not checked for expiry", extra={"reason": str(error)})
             await self._settling.look_at(self._coordinated())
+
+    async def count_pending(self) -> None:
+        """Show how many offsets are pending in transactions."""
+        count, oldest = await self._settling.pending()
+        seconds = 0.0 if oldest is None else max(self._now() - oldest, 0) / 1000
+        self._metrics.show_pending(self._namespace, Pending(count, seconds))
+
+    async def _keep_counting(self) -> None:
+        while True:
+            await asyncio.sleep(_COUNT_SECONDS)
+            await self.count_pending()
 
     def _is_old(self, stored: StoredOffset, since_ms: int = 0) -> bool:
         if stored.expires_at_ms >= 0:

@@ -56,6 +56,7 @@ class Settling:
     def __init__(self, store: PendingStore) -> None:
         self._store = store
         self._outcomes = store.outcomes
+        self._places: set[_Place] = set()  # where something was pending at the last count, or has been since
         self._waiting: dict[Transaction, set[_Place]] = {}  # for open transactions, each of which is watched
         self._due: dict[int, dict[_Place, None]] = {}  # of each slot that has a task
         self._tasks: set[asyncio.Task[None]] = set()
@@ -82,6 +83,20 @@ class Settling:
             for where in list(self._store.known(group_id).pendings):
                 self._look(group_id, where)
 
+    async def pending(self) -> tuple[int, int | None]:
+        """How many offsets are pending, and when the oldest was committed (ms); None where there are none."""
+        count, oldest = 0, None
+        async for place in in_turns(list(self._places)):
+            group_id, where = place
+            pendings = self._store.known(group_id).pendings.get(where)
+            if not pendings:
+                self._places.discard(place)
+                continue
+            times = [one.offset.committed_at_ms for one in pendings]
+            count += len(times)
+            oldest = min(times) if oldest is None else min(oldest, *times)
+        return count, oldest
+
     def _owned(self, group_ids: list[str]) -> None:
         """A slot was taken."""
         self._spawn(self.look_at(group_ids))
@@ -89,6 +104,7 @@ class Settling:
     def _look(self, group_id: str, where: TopicPartition) -> None:
         """Offsets of a group are pending."""
         group = self._store.known(group_id)
+        self._places.add((group_id, where))
         still_open = open_offsets(group, where, self._outcomes.outcome)
         for transaction, _ in still_open:
             places = self._waiting.get(transaction)

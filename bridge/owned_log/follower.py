@@ -26,7 +26,7 @@ from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.connection import Backoff
 from bridge.pulsar.types import EARLIEST, Position, PulsarError
-from bridge.runtime.futures import SharedQuery
+from bridge.runtime.futures import SharedQuery, loop_time
 from bridge.telemetry import log
 
 _log = log.get(__name__)
@@ -98,8 +98,8 @@ class Follower(Generic[CopyT]):
         """
         self.index = index
         self.topic = topic
-        self.is_loaded = False
-        """Whether there has been a complete copy."""
+        self.copies = 0
+        """How many complete copies there have been."""
         self.is_current = False
         """Whether the copy is being kept up: if not, an entry may be missing behind it, or there is none."""
         self._client = client
@@ -112,7 +112,9 @@ class Follower(Generic[CopyT]):
         self._known = EARLIEST
         self._tail: _Tail | None = None
         self._changed = asyncio.Event()
-        self._query = SharedQuery(self._read_to_the_end)
+        self._query = SharedQuery(self._ask)
+        self._stopped_at: float | None = None  # when it ceased to be current
+        self._asked_at: float | None = None  # when the oldest question began that has no answer
         self._runner: asyncio.Task[None] | None = None
         self._closed = False
         self._closing: set[asyncio.Task[None]] = set()
@@ -121,6 +123,7 @@ class Follower(Generic[CopyT]):
     def start(self) -> None:
         """Begin to load, in the background."""
         if self._runner is None and not self._closed:
+            self._stopped_at = loop_time()
             self._runner = asyncio.get_running_loop().create_task(self._run(), name=f"follow {self.topic}")
 
     async def close(self) -> None:
@@ -145,6 +148,31 @@ class Follower(Generic[CopyT]):
         except (BridgeError, OSError) as error:
             raise SlotUnavailable(str(error)) from None
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether there has been a complete copy."""
+        return self.copies > 0
+
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether the last question for the slot's end has no answer, or has failed."""
+        return self._asked_at is not None
+
+    @property
+    def behind_since(self) -> float | None:
+        """Since when the copy may lack what is stored, by the loop's time; None: nothing speaks for that.
+
+        It is not being kept up, or Pulsar has not said where the slot ends. While nobody asks, nothing is noticed.
+        """
+        return min((at for at in (self._stopped_at, self._asked_at) if at is not None), default=None)
+
+    def reload(self) -> bool:
+        """Have a fresh copy read, beside the one that is known; False where one is being read already."""
+        if not self.is_current:
+            return False
+        self._stop()
+        return True
+
     # --- following ------------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
@@ -168,7 +196,9 @@ class Follower(Generic[CopyT]):
     async def _follow(self, loaded: _Loaded[CopyT]) -> None:
         """Keep the copy up until an entry may be missing."""
         copy, self._known, tail = loaded
-        self.is_loaded = self.is_current = True
+        self.copies += 1
+        self.is_current = True
+        self._stopped_at = None
         self._reason = ""
         self._swapped(copy)
         self._wake()
@@ -190,6 +220,8 @@ class Follower(Generic[CopyT]):
     def _stop(self) -> None:
         """Apply nothing more of what is read now."""
         self.is_current = False
+        if self._stopped_at is None:
+            self._stopped_at = loop_time()
         tail, self._tail = self._tail, None
         if tail is not None:
             self._close(tail.slot)
@@ -245,6 +277,12 @@ class Follower(Generic[CopyT]):
         return position
 
     # --- confirming -----------------------------------------------------------------------------------------------
+
+    async def _ask(self) -> None:
+        if self._asked_at is None:
+            self._asked_at = loop_time()
+        await self._read_to_the_end()
+        self._asked_at = None
 
     async def _read_to_the_end(self) -> None:
         while True:

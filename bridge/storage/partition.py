@@ -273,6 +273,10 @@ class PartitionLog:
         """The last stable offset as far as it is known: before it no transaction is open."""
         return self._stable.offset
 
+    def held_for(self, now: float) -> float:
+        """How long the last stable offset has been held back at the same place; `now`: loop time."""
+        return self._stable.held_for(now)
+
     async def open_transactions(self) -> list[OpenHere]:
         """The open transactions that have written here, or may have, of all that is stored now."""
         await self.latest(committed=True)

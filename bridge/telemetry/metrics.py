@@ -218,6 +218,17 @@ class LedPartitions(NamedTuple):
     number: int
     ends: list[PartitionEnd]
     """Of some of them."""
+    held: Mapping[str, float]
+    """For how many seconds the last stable offset is held back, of topics where that is long."""
+
+
+_MOST_HELD: Final = 20
+
+
+def _held(storage: "StorageMetrics") -> Samples:
+    held = [one for led in list(storage.led.values()) for one in led.held.items()]
+    longest = sorted(held, key=lambda one: one[1], reverse=True)[:_MOST_HELD]
+    return [((topic,), seconds) for topic, seconds in longest]
 
 
 class StorageMetrics(Families, prefix="bridge_storage_"):
@@ -244,6 +255,15 @@ class StorageMetrics(Families, prefix="bridge_storage_"):
         "Partitions held open that this node leads. Nodes that differ much for long: see docs/cluster.md, weights.",
         (),
         lambda storage: [((), sum(led.number for led in list(storage.led.values())))],
+    )
+    stable_offset_held_seconds = shown(
+        "gauge",
+        "How long an open transaction has held back a topic's readers of committed records, where that is more than "
+        "10 s, of the 20 topics held longest; at the node that leads the partition. Absent: none is. Above the longest "
+        "time-out: see docs/operations.md, BridgeStableOffsetHeld.",
+        ("topic",),
+        _held,
+        "bridge_topic_stable_offset_held_seconds",
     )
 
     def __init__(self) -> None:
@@ -287,6 +307,22 @@ def _of_lags(text: str, name: str, value: Callable[[Lag], float | None]) -> Decl
     return shown("gauge", text, ("group", "topic", "partition"), samples, name)
 
 
+class Pending(NamedTuple):
+    """The offsets of one namespace that are committed in transactions, and not settled yet."""
+
+    offsets: int
+    seconds: float
+    """The age of the oldest; 0: there is none."""
+
+
+def _of_pendings(text: str, value: Callable[[list[Pending]], float]) -> Declared:
+    def samples(groups: "GroupMetrics") -> Samples:
+        pendings = list(groups.pendings.values())
+        return [((), value(pendings))] if pendings else []
+
+    return shown("gauge", text, (), samples)
+
+
 class GroupMetrics(Families, prefix="bridge_groups_"):
     """What keeps the groups."""
 
@@ -315,6 +351,15 @@ class GroupMetrics(Families, prefix="bridge_groups_"):
     expired_offsets = counter("Committed offsets that expired (groups.offsets_retention_minutes).")
     mirrored = counter("Offsets mirrored to Pulsar subscriptions.")
     mirror_errors = counter("Offsets that could not be mirrored. If it grows, the log says why.")
+    pending_offsets = _of_pendings(
+        "Offsets committed in transactions that are open, or have just ended, in groups that this node coordinates.",
+        lambda all_of_them: sum(one.offsets for one in all_of_them),
+    )
+    pending_seconds = _of_pendings(
+        "Age of the oldest of them; 0: there is none. Above the longest time-out its transaction is open for too long, "
+        "or the log has '! offsets not settled'.",
+        lambda all_of_them: max(one.seconds for one in all_of_them),
+    )
     committed_offset = _of_lags(
         "The offset a group has committed, at the node that coordinates it. Not moving while its topic grows: it is "
         "stuck.",
@@ -338,6 +383,8 @@ class GroupMetrics(Families, prefix="bridge_groups_"):
         self.lags: list[Lag] = []  # replaced as a whole: the thread that renders may be reading it
         self.groups_left_out = self.partitions_left_out = 0
         self._lags: dict[str, Lags] = {}
+        self.pendings: dict[str, Pending] = {}
+        """By namespace; none before they are counted."""
 
     def show_lags(self, namespace: str, lags: Lags, most: int) -> None:
         """The groups of a namespace stand like this now; of all namespaces so many partitions are shown."""
@@ -348,6 +395,10 @@ class GroupMetrics(Families, prefix="bridge_groups_"):
         self.groups_left_out = sum(one.groups_left_out for one in every)
         cut = sum(len(one.lags) for one in every) - len(self.lags)
         self.partitions_left_out = cut + sum(one.partitions_left_out for one in every)
+
+    def show_pending(self, namespace: str, pending: Pending) -> None:
+        """So many offsets of a namespace are pending now."""
+        self.pendings = {**self.pendings, namespace: pending}  # the thread that renders may be reading it
 
 
 class Standing(NamedTuple):
@@ -370,6 +421,23 @@ def _of_standings(text: str, value: Callable[[list[Standing]], float], name: str
         yield (), value(list(transactions.standings.values()))
 
     return shown("gauge", text, (), samples, name)
+
+
+class Known(NamedTuple):
+    """What a node knows of all transactions of one namespace, whoever coordinates them."""
+
+    overdue: int
+    """Those that have been open for more than twice their time-outs."""
+    age: float | None
+    """For how many seconds this may have been old; None: there are no transactions yet."""
+
+
+def _of_known(text: str, value: Callable[[list[Known]], float | None]) -> Declared:
+    def samples(transactions: "TransactionMetrics") -> Samples:
+        found = value(list(transactions.known.values()))
+        return [] if found is None else [((), found)]
+
+    return shown("gauge", text, (), samples)
 
 
 class TransactionMetrics(Families, prefix="bridge_transactions_"):
@@ -398,6 +466,21 @@ class TransactionMetrics(Families, prefix="bridge_transactions_"):
         "For how long the oldest of them does. Above a minute: Pulsar answers, and the bridge does not notice.",
         lambda all_of_them: max((one.closed_seconds for one in all_of_them), default=0.0),
     )
+    overdue = _of_known(
+        "Transactions of all nodes that, as far as this one knows, are open for more than twice their time-outs. Above "
+        "0: see docs/operations.md, BridgeTransactionOverdue.",
+        lambda all_of_them: sum(one.overdue for one in all_of_them) if all_of_them else None,
+    )
+    table_age_seconds = _of_known(
+        "For how long this node may lack what others have recorded of transactions: a slot is being read, or Pulsar "
+        "has not said where it ends. Above 10 s: readers of committed records wait. Absent: there have been no "
+        "transactions.",
+        lambda all_of_them: max((one.age for one in all_of_them if one.age is not None), default=None),
+    )
+    reloads = counter(
+        "Slots of other nodes that were read anew. If it grows, entries are missed or Pulsar is away: the log line "
+        "'! slot not followed' says why."
+    )
     commits = counter("Transactions committed.")
     aborts = counter("Transactions aborted, those that timed out among them.")
     timeouts = counter("Transactions aborted because they were open for longer than their producers allow.")
@@ -419,10 +502,16 @@ class TransactionMetrics(Families, prefix="bridge_transactions_"):
     def __init__(self) -> None:
         super().__init__()
         self.standings: dict[str, Standing] = {}
+        self.known: dict[str, Known] = {}
+        """By namespace."""
 
     def show(self, namespace: str, standing: Standing) -> None:
         """The ids of a namespace stand like this now."""
         self.standings = {**self.standings, namespace: standing}  # the thread that renders may be reading it
+
+    def show_known(self, namespace: str, known: Known) -> None:
+        """This node knows so much of a namespace now."""
+        self.known = {**self.known, namespace: known}
 
 
 class ClusterMetrics(Families, prefix="bridge_cluster_"):

@@ -71,7 +71,7 @@ class NamespaceServices:
         """Be ready for groups; on the event loop."""
         settings, metrics = self.settings.groups, self._metrics
         self.groups = GroupCoordinator(self.store, settings, metrics, self.topics, memory=self._memory)
-        self.offsets = Offsets(self.store, self.groups, self.topics, settings, metrics)
+        self.offsets = Offsets(self.store, self.groups, self.topics, settings, metrics, namespace=self.name)
         self._is_coordinating = True
 
     async def open(self) -> None:

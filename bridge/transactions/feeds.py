@@ -154,6 +154,30 @@ class Feeds:
         if await self.find():
             await gathered(map(self.confirm, range(len(self.log.slots))))
 
+    # ---- what may be wrong or old ------------------------------------------------------------------------------------
+
+    def reload(self, slot: int) -> bool:
+        """Have a slot read anew that another process holds; False where it is held here, or is being read already."""
+        follower = self._followers.get(slot)
+        return follower is not None and follower.reload()
+
+    def age(self) -> float | None:
+        """For how many seconds the table may have lacked what is recorded elsewhere; None while no slots are known."""
+        if not self.exist:
+            return None
+        now = loop_time()
+        behind = [since for one in self._followers.values() if (since := one.behind_since) is not None]
+        return now - min(behind, default=now)
+
+    async def ask_again(self) -> None:
+        """Ask again where the last question has no answer: by now there may be one, and nobody else may ask."""
+
+        async def ask(follower: Follower[SlotCopy]) -> None:
+            with suppress(OwnedLogError):
+                await follower.confirm()
+
+        await gathered(ask(follower) for follower in list(self._followers.values()) if follower.is_unanswered)
+
     # ---- the topic ---------------------------------------------------------------------------------------------------
 
     async def _keep_looking(self) -> None:
@@ -235,6 +259,8 @@ class Feeds:
             if self._followers.get(slot) is not follower:
                 return  # it is being closed: the slot is held here, and the log's copy is newer
             self._table.show(slot, copy)
+            if follower.copies > 1:
+                self._metrics.reloads.inc()
             if not loaded.done():
                 loaded.set_result(None)
 

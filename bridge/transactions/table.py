@@ -147,6 +147,10 @@ class Table:
         known = self._slot(slot).outcomes
         return None if known is None else known.aborted_records
 
+    def known_slots(self) -> list[int]:
+        """Those of which there is something to know, whoever coordinates them."""
+        return list(self._slots)
+
     def owned_slots(self) -> list[int]:
         """The slots that this process coordinates."""
         return [slot for slot, held in self._held.items() if held.is_owned]

@@ -16,6 +16,7 @@ from bridge.telemetry import log
 from bridge.telemetry.metrics import TransactionMetrics
 from bridge.transactions.coordinator import Coordinator
 from bridge.transactions.feeds import Feeds
+from bridge.transactions.healing import Healing
 from bridge.transactions.newest_connections import Connection, NewestConnections
 from bridge.transactions.state import Change, Partition, Status, TransactionRecord
 from bridge.transactions.table import Table
@@ -44,6 +45,7 @@ class Transactions:
         self.outcomes = Table(self._confirm, self._confirm_all)
         """For readers."""
         self._feeds = Feeds(client, admin, settings, metrics, self.outcomes, group_slots)
+        self._healing = Healing(self.outcomes, self._feeds, metrics, settings.pulsar.full_namespace)
         self._new_producer_id = new_producer_id
         self._coordinator = Coordinator(
             self._feeds.log,
@@ -65,9 +67,11 @@ class Transactions:
     def start(self) -> None:
         """Do what goes on by itself, from now on."""
         self._coordinator.start()
+        self._healing.start()
 
     async def close(self) -> None:
         """Store what is under way, and release everything."""
+        await self._healing.close()
         await self._coordinator.close()
         await self.outcomes.close()
         await self._feeds.close()

@@ -13,6 +13,7 @@ from config.grafana.panels import (
     lag,
     lag_not_known,
     lag_seconds,
+    most,
     number,
     quantile,
     quantiles,
@@ -34,6 +35,7 @@ def boards() -> Iterator[Dashboard]:
     yield overview()
     yield topics()
     yield groups()
+    yield transactions()
     yield clients()
     yield pulsar()
     yield nodes()
@@ -139,6 +141,38 @@ def groups() -> Dashboard:
     ]  # fmt: skip
     says = "Which groups are behind, and does it get better?"
     return board("groups", "groups and lag", says, [("Lag", behind), ("Coordination", keeping)], "group", "topic")
+
+
+def transactions() -> Dashboard:
+    """Do transactions end, and who waits for them?"""
+    ending = [
+        graph("Open", "At the nodes that coordinate them.", "none", (total("bridge_transactions_open"), NODE)),
+        graph("Open for", "The oldest of each node.", "s", (most("bridge_transactions_open_seconds"), NODE)),
+        graph("Ended", "Aborts are those of time-outs, too.", "ops",
+              (rate("bridge_transactions_commits_total"), "{{instance}} committed"),
+              (rate("bridge_transactions_aborts_total"), "{{instance}} aborted"),
+              (rate("bridge_transactions_timeouts_total"), "{{instance}} timed out")),
+        graph("Ending one", "From an EndTxn to Pulsar's receipt.", "s", *quantiles("bridge_transactions_end_seconds")),
+        graph("Open for too long", "For more than twice their time-outs, as each node knows it.", "none",
+              (most("bridge_transactions_overdue"), NODE)),
+        graph("Ids that wait", "How long the oldest has waited for the outcome of a write.", "s",
+              (most("bridge_transactions_closed_seconds"), NODE)),
+    ]  # fmt: skip
+    waiting = [
+        graph("Readers held back", "How long, in topics where it is more than ten seconds. No line: nowhere.", "s",
+              (most("bridge_topic_stable_offset_held_seconds", "topic"), "{{topic}}")),
+        graph("What is known", "How old it may be at each node: readers of committed records wait meanwhile.", "s",
+              (most("bridge_transactions_table_age_seconds"), NODE)),
+        graph("Asking", "From the question what is recorded of transactions to Pulsar's answer.", "s",
+              *quantiles("bridge_transactions_confirm_seconds")),
+        graph("Slots read anew", "Of other nodes: an entry was missed, or Pulsar was away.", "ops",
+              (rate("bridge_transactions_reloads_total"), NODE)),
+        graph("Pending offsets", "Committed in transactions that are open, or have just ended.", "none",
+              (total("bridge_groups_pending_offsets"), NODE)),
+        graph("Pending for", "The oldest of them.", "s", (most("bridge_groups_pending_seconds"), NODE)),
+    ]  # fmt: skip
+    says = "Do transactions end, and who waits for them?"
+    return board("transactions", "transactions", says, [("Transactions", ending), ("Who waits", waiting)])
 
 
 def clients() -> Dashboard:

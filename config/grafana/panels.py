@@ -31,6 +31,11 @@ def total(metric: str, by: str = "instance", *labels: str) -> str:
     return f"sum by ({by}) ({series(metric, *labels)})"
 
 
+def most(metric: str, by: str = "instance") -> str:
+    """The largest of a gauge that makes no sum."""
+    return f"max by ({by}) ({series(metric)})"
+
+
 def rate(metric: str, by: str = "instance", *labels: str) -> str:
     """The rate of a counter."""
     return f"sum by ({by}) (rate({series(metric, *labels)}[$__rate_interval]))"

@@ -12,6 +12,7 @@ from bridge.groups.store.records import StoredOffset, encode_offset, offset_key
 from bridge.kafka.error_codes import ErrorCode
 from bridge.storage.topics.topic import NO_ID
 from bridge.storage.visibility import Outcome
+from bridge.telemetry.metrics import Pending
 from tests.groups.fake_outcomes import transaction
 from tests.groups.offsets_bench import MINUTE, NO_CLIENT, WEEK, Bench
 from tests.support.waiting import until
@@ -170,6 +171,36 @@ async def test_nothing_happens_between_the_checks_in_a_transaction_and_the_place
     monkeypatch.setattr(bench.members, "check_commit_in_transaction", check)
     monkeypatch.setattr(bench.store, "submit", lambda *write: None if outdated.is_set() else submit(*write))
     assert await bench.commit_in(ONE, "g", ("t", 0), ("t", 1)) == dict.fromkeys([("t", 0), ("t", 1)], ErrorCode.NONE)
+
+
+async def test_what_is_pending_is_counted_with_the_age_of_the_oldest(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bridge.groups.settling._DELAY_SECONDS", 0)
+    await bench.commit_in(ONE, "h", ("t", 0))
+    assert not bench.metrics.pendings  # not counted: not known
+    bench.now += 10
+    await bench.offsets.start()
+    await bench.commit("g", ("t", 0))
+    await bench.offsets.count_pending()
+    assert bench.metrics.pendings == {"": Pending(1, 10.0)}
+    await bench.commit_in(ONE, "g", ("t", 0), ("t", 1))
+    await bench.commit_in(TWO, "g", ("t", 0))
+    bench.now += 5
+    await bench.offsets.count_pending()
+    assert bench.metrics.pendings == {"": Pending(4, 15.0)}
+    bench.store.outcomes.decide(ONE, Outcome.COMMITTED)
+    await until(lambda: sum(len(list(some)) for some in bench.store.known("g").pendings.values()) == 2)
+    await bench.offsets.count_pending()  # what is committed counts until nothing of its partition is open
+    assert bench.metrics.pendings == {"": Pending(2, 5.0)}
+    bench.now -= 3600
+    await bench.offsets.count_pending()
+    assert bench.metrics.pendings == {"": Pending(2, 0.0)}
+    bench.store.outcomes.decide(TWO, Outcome.ABORTED)
+    await until(lambda: not bench.store.known("g").pendings)
+    await bench.offsets.count_pending()
+    assert bench.metrics.pendings == {"": Pending(0, 0.0)}
+    await bench.offsets.close()
 
 
 async def test_a_deletion_takes_what_is_decided_and_leaves_what_is_open(bench: Bench) -> None:

@@ -40,6 +40,7 @@ USED = f"bridge_memory_used_bytes{{{_A},kind="
 LIMIT = f"bridge_memory_limit_bytes{{{_A},kind="
 CERTIFICATE = f'bridge_tls_certificate_expires_seconds{{{_A},listener="SASL_SSL"}}'
 CORRUPT = f"bridge_pulsar_corrupt_entries_total{{{_A}}}"
+HELD = f"bridge_topic_stable_offset_held_seconds{{{_A},topic="
 REJECTED = f'bridge_kafka_rejected_total{{{_A},reason="too_many_connections"}}'
 
 CASES = (
@@ -170,6 +171,37 @@ CASES = (
         {**_ON_A, "reason": "too_many_connections"},
         {REJECTED: fault("0x", "0+1x", "79x")},
     ),
+    Case(
+        "BridgeTransactionOverdue",
+        "warning",
+        "As the bridge a knows it, 2 transactions are open for more than twice their time-outs: readers of committed "
+        "records wait for them.",
+        _ON_A,
+        {f"bridge_transactions_overdue{{{_A}}}": fault("0x", "2x")},
+    ),
+    Case(
+        "BridgeStableOffsetHeld",
+        "warning",
+        "A transaction has held back the readers of committed records in the topic t for 39m 25s.",
+        {"job": "bridge", "topic": "t"},
+        {f'{HELD}"t"}}': fault("_x", "1210+15x", "_x"), f'{HELD}"u"}}': fault("_x", "11+11x", "_x")},
+    ),
+    Case(
+        "BridgeTransactionTableOld",
+        "warning",
+        "The bridge a may lack what has become of transactions in the last 19m 0s: readers of committed records wait "
+        "there.",
+        _ON_A,
+        {f"bridge_transactions_table_age_seconds{{{_A}}}": fault("0x", "0+15x", "0x")},
+    ),
+    Case(
+        "BridgeTransactionalIdClosed",
+        "warning",
+        "The bridge a has waited for 19m 0s for the outcome of a write: the producer of a transactional id is told to "
+        "come again.",
+        _ON_A,
+        {f"bridge_transactions_closed_seconds{{{_A}}}": fault("0x", "0+15x", "0x")},
+    ),
 )
 
 
@@ -204,6 +236,10 @@ def healthy_node(name: str, down: int) -> Iterator[tuple[str, str]]:
         yield f"bridge_group_committed_offset{{{where}}}", with_restart("0+400x", "30000+800x24 50000+400x")
         late = f"_x{int(partition) * 4} 20000x{left - 1 - int(partition) * 4}"
         yield f"bridge_group_lag_records{{{where}}}", f"20000x{down - 1} _x3 {late}"
+    yield f"bridge_transactions_overdue{{{on}}}", with_restart("0x", "2x3 0x")
+    yield f'bridge_topic_stable_offset_held_seconds{{{on},topic="long"}}', with_restart("_x", "15+15x59 _x")
+    yield f"bridge_transactions_table_age_seconds{{{on}}}", with_restart("0x", "20x3 0x")
+    yield f"bridge_transactions_closed_seconds{{{on}}}", with_restart("0x", "5+15x3 0x")
     yield f'bridge_memory_used_bytes{{{on},kind="answers"}}', with_restart("50x", "99x12 50x")
     yield f'bridge_memory_limit_bytes{{{on},kind="answers"}}', with_restart("100x", "100x")
 

@@ -1,4 +1,5 @@
-"""A bridge that has something to show in every panel: two workers, log-ins over TLS, groups, and what is refused."""
+"""A bridge that has something to show in every panel: two workers, log-ins over TLS, groups, transactions, and what is
+refused."""
 
 from __future__ import annotations
 
@@ -25,6 +26,9 @@ from tests.support.pulsar import PulsarAddress
 MECHANISM = "SCRAM-SHA-256"
 PASSWORD = "of the tests"  # noqa: S105
 TOPIC, GROUP, PARTITIONS = "busy", "behind", 4
+HELD, PENDING = "held", "pending"
+"""A topic and a group with a transaction that stays open."""
+_TIME_OUT_MS = 900_000
 _EVERY_SECONDS = 0.05
 
 
@@ -38,6 +42,7 @@ class Busy:
         self._process = BridgeProcess(self.settings, directory / "bridge", guard)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._send_and_read, name="busy")
+        self._open: Producer | None = None
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -45,8 +50,10 @@ class Busy:
         self._process.start()
         try:
             admin = AdminClient(self.words("admin"))
-            admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
+            for created in admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1), NewTopic(HELD, 1, 1)]).values():
+                created.result(30)
             self._be_refused()
+            self._open = self._left_open()
             self._thread.start()
             yield
         finally:
@@ -72,9 +79,27 @@ class Busy:
         producer.produce(TOPIC, b"x")
         producer.flush(10)
 
+    def _transactional(self, name: str) -> Producer:
+        words = {"transactional.id": name, "transaction.timeout.ms": _TIME_OUT_MS, "linger.ms": 0}
+        producer = Producer({**self.words("admin"), **words})
+        producer.init_transactions(30)
+        return producer
+
+    def _left_open(self) -> Producer:
+        """A transaction with a record and an offset."""
+        producer = self._transactional("left open")
+        consumer = Consumer({**self.words("admin"), "group.id": PENDING})
+        producer.begin_transaction()
+        producer.produce(HELD, b"x")
+        producer.send_offsets_to_transaction([TopicPartition(TOPIC, 0, 1)], consumer.consumer_group_metadata(), 30)
+        producer.flush(30)
+        consumer.close()
+        return producer
+
     def _send_and_read(self) -> None:
-        """All is sent, of one partition nothing is committed, of the others half."""
+        """All is sent, of one partition nothing is committed, of the others half; a transaction each time."""
         producer = Producer({**self.words("admin"), "linger.ms": 0})
+        transactional = self._transactional("committed")
         consumer = Consumer(
             {**self.words("admin"), "group.id": GROUP, "auto.offset.reset": "earliest", "enable.auto.commit": False}
         )
@@ -84,6 +109,9 @@ class Busy:
                 for partition in range(PARTITIONS):
                     producer.produce(TOPIC, b"x" * 100, partition=partition)
                 producer.poll(0)
+                transactional.begin_transaction()
+                transactional.produce(TOPIC, b"x" * 100)
+                transactional.commit_transaction(30)
                 for message in consumer.consume(100, timeout=_EVERY_SECONDS):
                     if message.error() is None:
                         at = TopicPartition(TOPIC, message.partition() or 0, (message.offset() or 0) // 2 + 1)

@@ -179,6 +179,76 @@ async def test_a_confirmation_misses_nothing_where_all_is_trimmed(slot: Scripted
         assert slot.loads == loads  # nothing was written meanwhile
 
 
+# --- how old the copy may be ------------------------------------------------------------------------------------------
+
+
+async def test_a_copy_that_is_kept_up_is_not_old(slot: ScriptedSlot, following: Following) -> None:
+    assert following.follower.behind_since is None
+    slot.put("k", b"2")
+    await following.confirmed()
+    assert following.follower.behind_since is None
+    assert not following.follower.is_unanswered
+
+
+async def test_it_is_old_from_the_start_until_it_is_loaded(slot: ScriptedSlot) -> None:
+    before = asyncio.get_running_loop().time()
+    found = follow(slot)
+    since = found.follower.behind_since
+    assert since is not None
+    assert since >= before
+    told: list[float | None] = []
+    slot.before_read.append(lambda: told.append(found.follower.behind_since))
+    await found.confirmed()
+    assert told == [since]
+    assert found.follower.behind_since is None
+    await found.follower.close()
+
+
+async def test_it_is_old_since_an_entry_was_missed(slot: ScriptedSlot, following: Following) -> None:
+    told: list[float | None] = []
+    slot.before_read.append(lambda: told.append(following.follower.behind_since))
+    slot.skipped.add(slot.put("k", b"2"))
+    slot.put("k", b"3")
+    await following.confirmed()
+    assert told[0] is not None
+    assert following.follower.behind_since is None
+
+
+async def test_it_is_old_since_the_first_question_without_an_answer(slot: ScriptedSlot, following: Following) -> None:
+    tail = following.follower._tail
+    assert tail is not None
+
+    async def fail() -> Position:
+        raise PulsarError(pb.ServiceNotReady, "no answer")
+
+    tail.slot.checked_last_position = fail  # type: ignore[method-assign]
+    with pytest.raises(SlotUnavailable):
+        await following.follower.confirm()
+    since = following.follower.behind_since
+    assert since is not None
+    assert following.follower.is_unanswered
+    with pytest.raises(SlotUnavailable):
+        await following.follower.confirm()
+    assert following.follower.behind_since == since
+    del tail.slot.checked_last_position
+    await following.follower.confirm()
+    assert following.follower.behind_since is None
+
+
+async def test_a_fresh_copy_can_be_asked_for_and_is_read_beside_the_old_one(
+    slot: ScriptedSlot, following: Following
+) -> None:
+    following.copies[0].values["k"] = b"wrong"
+    assert following.follower.reload()
+    assert not following.follower.reload()  # one is being read
+    assert following.values == {"k": b"wrong"}
+    assert await following.confirmed() == {"k": b"1"}
+    assert following.follower.copies == len(following.copies) == slot.loads == 2
+    slot.put("k", b"2")
+    assert await following.confirmed() == {"k": b"2"}
+    assert len(following.copies) == 2
+
+
 # --- confirming -------------------------------------------------------------------------------------------------------
 
 

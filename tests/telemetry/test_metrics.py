@@ -15,7 +15,17 @@ from bridge.storage.append.conversion_memory import ConversionMemory
 from bridge.telemetry.exposition import Exposition
 from bridge.telemetry.families import Families, counter
 from bridge.telemetry.instruments import Histogram, Level
-from bridge.telemetry.metrics import QUOTA_TYPES, REJECTION_REASONS, Lag, Lags, LedPartitions, Metrics, PartitionEnd
+from bridge.telemetry.metrics import (
+    QUOTA_TYPES,
+    REJECTION_REASONS,
+    Known,
+    Lag,
+    Lags,
+    LedPartitions,
+    Metrics,
+    PartitionEnd,
+    Pending,
+)
 from bridge.telemetry.traffic import software_label
 from tests.support.metrics_page import BEGIN, END, PAGE, page
 from tests.support.pages import between
@@ -42,8 +52,10 @@ def filled() -> Metrics:
     metrics.pulsar.broker("broker:6650").acknowledged(1.0, 1.5)
     metrics.memory["requests"] = metrics.places["connections"] = Level(lambda: 1, 2)
     metrics.ready = {"pulsar": True}
-    metrics.storage.led[""] = LedPartitions(1, [PartitionEnd("topic", 0, 7)])
+    metrics.storage.led[""] = LedPartitions(1, [PartitionEnd("topic", 0, 7)], {"topic": 12.5})
     metrics.groups.show_lags("", Lags([Lag("group", "topic", 0, 5, 2, 1.5)], 1, 0, 0), 10)
+    metrics.groups.show_pending("", Pending(1, 2.5))
+    metrics.transactions.show_known("", Known(0, 0.0))
     metrics.topics.most = metrics.clients.most = 1
     metrics.topics.enter("topic").bytes_in += 1
     metrics.clients.enter(("librdkafka", "2.3.0")).requests += 1
@@ -162,7 +174,7 @@ async def test_what_the_limits_let_in_is_a_scrape_of_two_megabytes_at_most() -> 
     ]
     metrics.groups.show_lags("", Lags(lags, 500, 0, 4000), lag.MAX_PARTITIONS)
     ends = [PartitionEnd(topic, 3, 10**9) for topic in topics]
-    metrics.storage.led[""] = LedPartitions(8000, ends)
+    metrics.storage.led[""] = LedPartitions(8000, ends, dict.fromkeys(topics, 60.0))
     await rolled(metrics)
     text = render(metrics)[0]
     assert len(text) < 2_000_000
@@ -227,7 +239,7 @@ def test_a_metric_is_declared_by_one_line_and_counts_in_a_slot() -> None:
 def test_the_lag_of_groups_is_shown_as_far_as_it_is_known() -> None:
     metrics = Metrics()
     metrics.groups.lags = [Lag("g", "t", 0, 5, 7, 1.5, 12), Lag("g", "t", 1, 6, None, None)]
-    metrics.storage.led[""] = LedPartitions(2, [PartitionEnd("t", 0, 13), PartitionEnd("u", 0, 4)])
+    metrics.storage.led[""] = LedPartitions(2, [PartitionEnd("t", 0, 13), PartitionEnd("u", 0, 4)], {})
     assert sample(metrics, "bridge_group_lag_records", group="g", topic="t", partition="0") == 7
     assert sample(metrics, "bridge_group_lag_seconds", group="g", topic="t", partition="0") == 1.5
     assert sample(metrics, "bridge_group_committed_offset", group="g", topic="t", partition="1") == 6
@@ -236,6 +248,36 @@ def test_the_lag_of_groups_is_shown_as_far_as_it_is_known() -> None:
         line for line in render(metrics)[0].decode().splitlines() if line.startswith("bridge_partition_end_offset{")
     ]
     assert [line.rpartition(" ")[2] for line in ends] == ["13.0", "4.0"]
+
+
+def test_of_topics_whose_readers_are_held_back_those_held_longest_are_told() -> None:
+    metrics = Metrics()
+    metrics.storage.led[""] = LedPartitions(30, [], {f"t{number}": 20.0 + number for number in range(30)})
+    metrics.storage.led["acme/orders"] = LedPartitions(1, [], {"acme/orders/t": 900.0})
+    name = "bridge_topic_stable_offset_held_seconds"
+    text = render(metrics)[0].decode()
+    assert text.count(f"\n{name}{{") == 20
+    assert sample(metrics, name, topic="acme/orders/t") == 900
+    assert sample(metrics, name, topic="t29") == 49
+    assert f'{name}{{topic="t10"}}' not in text
+
+
+def test_what_is_not_known_of_transactions_is_absent() -> None:
+    metrics = Metrics()
+    names = (
+        "bridge_groups_pending_offsets",
+        "bridge_groups_pending_seconds",
+        "bridge_transactions_overdue",
+        "bridge_transactions_table_age_seconds",
+    )
+    text = render(metrics)[0].decode()
+    assert not any(f"\n{name} " in text for name in names)
+    metrics.groups.show_pending("a", Pending(2, 7.5))
+    metrics.groups.show_pending("b", Pending(1, 9.0))
+    metrics.transactions.show_known("a", Known(2, None))
+    assert "\nbridge_transactions_table_age_seconds " not in render(metrics)[0].decode()
+    metrics.transactions.show_known("b", Known(1, 0.5))
+    assert [sample(metrics, name) for name in names] == [3, 9, 3, 0.5]
 
 
 def test_openmetrics_is_given_to_those_who_ask() -> None:

@@ -1,73 +1,12 @@
 """Nodes that hold and follow the slots of transactions, under many schedules of a model broker."""
 
-import asyncio
-from contextlib import suppress
-from itertools import count
-
-from bridge.config import Settings
-from bridge.errors import KafkaError
-from bridge.kafka.error_codes import ErrorCode
 from bridge.storage.visibility import Identity, Outcome, Transaction
-from bridge.telemetry.metrics import TransactionMetrics
 from bridge.transactions.slot_table import SlotCopy
-from bridge.transactions.transactions import Partition, Transactions
 from tests.owned_log.model import play_on_model
 from tests.owned_log.nodes import LogSite
 from tests.schedules.world import World
 from tests.support.waiting import until
-
-TOPIC_ID = "ab" * 16
-P0 = Partition("t", TOPIC_ID, 0)
-ALL = range(8)
-
-
-async def node(site: LogSite, settings: Settings, mine: "range | tuple[int, ...]" = ()) -> Transactions:
-    """One that has these slots."""
-    numbers = count(1000)
-
-    async def new_producer_id() -> int:
-        return next(numbers)
-
-    made = Transactions(
-        await site.client(), site.admin, settings, TransactionMetrics(), new_producer_id, lambda: len(ALL)
-    )
-    site.logs.append(made._feeds.log)
-    await made.open()
-    made.assign(mine, mine)
-    return made
-
-
-async def begin(at: Transactions, name: str = "x") -> Transaction:
-    """An open transaction."""
-    await at.group_slot_of(name)
-    await until(lambda: at.is_holder(name))
-    coordinator = await at.coordinator()
-    begun = await coordinator.init_producer_id(name, -1, -1, 60_000, None)
-    added = await coordinator.add_partitions(name, begun.producer_id, begun.epoch, [P0], {}, protocol=1)
-    assert added.error is ErrorCode.NONE
-    return Transaction(at.slot_of(name), Identity(begun.producer_id, begun.epoch, 1))
-
-
-async def end(at: Transactions, one: Transaction, name: str = "x", *, committed: bool = False) -> None:
-    """Its outcome."""
-    producer_id, epoch, _ = one.identity
-    ended = await (await at.coordinator()).end(name, producer_id, epoch, committed=committed, protocol=1)
-    assert ended.error is ErrorCode.NONE
-
-
-async def confirmed(at: Transactions) -> None:
-    """As readers do: a session that has just been opened is checked first, and that may take longer than one waits."""
-    async with asyncio.timeout(30):
-        while True:
-            with suppress(KafkaError):
-                return await at.outcomes.confirm()
-
-
-def watched(at: Transactions, one: Transaction) -> "asyncio.Event":
-    """Set when it is decided there."""
-    decided = asyncio.Event()
-    at.outcomes.watch(one, decided.set)
-    return decided
+from tests.transactions.feeding import ALL, P0, TOPIC_ID, begin, confirmed, end, node, watched
 
 
 def test_where_there_are_none_all_is_known_at_once() -> None:
@@ -152,6 +91,24 @@ def test_a_node_that_starts_later_has_all_before_it_serves() -> None:
         later = await node(site, world.settings())
         assert later.outcomes.outcome(first) is Outcome.ABORTED
         await later.close()
+        await holder.close()
+
+    play_on_model(play)
+
+
+def test_the_table_grows_no_older_while_all_is_well() -> None:
+    async def play(site: LogSite, world: World) -> None:
+        reader = await node(site, world.settings())
+        feeds = reader._feeds
+        assert feeds.age() is None
+        holder = await node(site, world.settings(), ALL)
+        assert feeds.age() is None
+        await begin(holder)
+        await confirmed(reader)
+        await world.sleep(100)
+        assert feeds.age() == 0
+        await until(lambda: holder._feeds.age() == 0)  # it follows none
+        await reader.close()
         await holder.close()
 
     play_on_model(play)

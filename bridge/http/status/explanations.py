@@ -144,11 +144,15 @@ EXPLANATIONS: Final = {
     # transactions
     "a reader failed when its transaction was decided": "Readers of one partition were not told of a decision because "
     "of an error that should not be: report it, with the details in the log.",
+    "healing of transactions failed": "Looking for what is known wrongly of transactions met an error that "
+    "should not be: report it, with the details in the log.",
     "no coordinator of transactions": "What transactions are kept in could not be made or found: Pulsar was away. "
     "Clients try again.",
     "no time-out yet": "A transaction is open beyond its time-out and could not be aborted. It is tried each second.",
     "time-outs of transactions failed": "Looking for transactions that are open for too long met an error that "
     "should not be: report it, with the details in the log.",
+    "transaction open for too long": "As this node knows it, a transaction has been open for more than twice its "
+    "time-out. Its slot is read anew if another node has it: see docs/operations.md, BridgeTransactionOverdue.",
     "transactional id closed": "Pulsar has not acknowledged a record of this id in time. The id goes on once it is "
     "known whether the record is stored.",
     "transactions not confirmed": "Pulsar did not tell what is recorded of a transaction, or an error came of it. It "

@@ -59,6 +59,7 @@ class StableOffset:
         self._partition = partition
         self._open: dict[Transaction, OpenHere] = {}  # those met
         self._found: dict[Transaction, int] = {}  # for those named here, where their records may begin
+        self._held: tuple[int, float] | None = None  # where it was held at the last look, and since when
 
     @property
     def offset(self) -> int:
@@ -74,6 +75,16 @@ class StableOffset:
         """The open transactions that have written here, or may have; as far as it is known without asking."""
         named = self._outcomes.open_in(self._topic_id, self._partition)
         return [one for one in self._all(named) if one.first < self._end.offset]
+
+    def held_for(self, now: float) -> float:
+        """How long it has been held back at the same offset, by looks from time to time; `now`: loop time."""
+        offset = self.offset
+        if offset >= self._end.offset:
+            self._held = None
+            return 0.0
+        if self._held is None or self._held[0] != offset:
+            self._held = offset, now
+        return now - self._held[1]
 
     def _all(self, named: Sequence[OpenTransaction]) -> Iterable[OpenHere]:
         outcome = self._outcomes.outcome

@@ -21,6 +21,8 @@ _log = log.get(__name__)
 
 _MOST_ENDS = 2000
 """Partitions of one namespace whose ends the metrics have; of topics that are shown at all."""
+_HELD_SECONDS = 10.0
+"""For so long a last stable offset is held back where nothing is wrong, when transactions are long."""
 
 
 class PartitionLogs:
@@ -141,17 +143,20 @@ class PartitionLogs:
         """Close the readers and writers that are no longer used, and show where the logs end."""
         with suppress(KafkaError):
             await self._storage.catch_up_readers.sweep()
-        led, ends, prefix = 0, list[PartitionEnd](), self._storage.label_prefix
+        led, ends, held, prefix = 0, list[PartitionEnd](), dict[str, float](), self._storage.label_prefix
         every = [(topic, *one) for topic in topics for one in topic.logs.items()]
         async for topic, partition, opened in in_turns(every):
             await opened.sweep(loop_time())
             if not opened.is_led:
                 continue
             led += 1
+            held_for = opened.held_for(loop_time())
+            if held_for >= _HELD_SECONDS:
+                held[prefix + topic.name] = max(held_for, held.get(prefix + topic.name, 0.0))
             end = opened.known_end if opened.traffic.shown and len(ends) < _MOST_ENDS else None
             if end is not None:
                 ends.append(PartitionEnd(prefix + topic.name, partition, end))
-        self._storage.metrics.led[prefix] = LedPartitions(led, ends)
+        self._storage.metrics.led[prefix] = LedPartitions(led, ends, held)
 
     def _closed(self, task: "asyncio.Task[None]") -> None:
         self._closing.discard(task)

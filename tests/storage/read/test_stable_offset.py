@@ -6,6 +6,7 @@ The log is a real Pulsar's; what is decided, and when, is the test's.
 import asyncio
 import random
 from collections.abc import Sequence
+from typing import Any, cast
 
 import pytest
 
@@ -18,6 +19,8 @@ from bridge.storage import entries
 from bridge.storage.append.preparation import PreparedEntry
 from bridge.storage.partition import PartitionLog
 from bridge.storage.read import stable_offset
+from bridge.storage.read.log_end import LogEnd
+from bridge.storage.read.stable_offset import StableOffset
 from bridge.storage.visibility import OpenTransaction, Outcome, Transaction
 from tests.storage.conftest import Bench, prepared
 from tests.storage.outcomes import KnownOutcomes, transaction
@@ -267,3 +270,23 @@ async def test_where_outcomes_cannot_be_asked_for_readers_are_told_to_ask_again(
     with pytest.raises(KafkaError) as raised:
         await log.latest(committed=True)
     assert raised.value.code == ErrorCode.OFFSET_NOT_AVAILABLE
+
+
+async def test_how_long_it_is_held_at_one_place_is_known_by_looking() -> None:
+    outcomes, end = KnownOutcomes(), LogEnd()
+    stable = StableOffset(outcomes, end, lambda: 0, lambda: None, cast(Any, None), "ab" * 16, 0)
+    one, other = transaction(1), transaction(2)
+    end.advance(10)
+    assert stable.held_for(100.0) == 0
+    outcomes.named = [OpenTransaction(one, 4, 0), OpenTransaction(other, 7, 0)]
+    assert stable.held_for(110.0) == 0
+    assert stable.held_for(120.0) == 10
+    end.advance(20)
+    assert stable.held_for(130.0) == 20
+    outcomes.decide(one, Outcome.COMMITTED)
+    assert stable.held_for(140.0) == 0  # by another, since some moment after the last look
+    assert stable.held_for(150.0) == 10
+    outcomes.decide(other, Outcome.ABORTED)
+    assert stable.held_for(160.0) == 0
+    outcomes.named = [OpenTransaction(transaction(3), 20, 0)]  # it has written nothing
+    assert stable.held_for(170.0) == stable.held_for(180.0) == 0
