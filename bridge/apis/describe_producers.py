@@ -11,7 +11,7 @@ from bridge.requests import leadership
 from bridge.requests.api import Api, Broker, ServedBy
 from bridge.requests.rights import each
 from bridge.requests.session import Session
-from bridge.runtime.futures import gathered
+from bridge.runtime.futures import gathered_for, in_turns
 from bridge.security.acls import Operation
 from bridge.storage.names import check
 
@@ -70,13 +70,14 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """List the producers of each partition."""
-
-    async def topic(wanted: RequestTopic) -> ResponseTopic:
-        found = (_partition(wanted.name, index, broker) for index in wanted.partition_indexes)
-        return ResponseTopic(name=wanted.name, partitions=await gathered(found))
-
-    return Response(topics=await gathered(map(topic, request.topics)))
+    """List the producers of each partition, as often as it is named; it is looked at once."""
+    named = [(topic.name, index) async for topic in in_turns(request.topics) for index in topic.partition_indexes]
+    found = await gathered_for(named, lambda one: _partition(*one, broker))
+    topics = [
+        ResponseTopic(name=topic.name, partitions=[found[topic.name, index] for index in topic.partition_indexes])
+        async for topic in in_turns(request.topics)
+    ]
+    return Response(topics=topics)
 
 
 async def _partition(name: str, index: int, broker: Broker) -> ResponsePartition:
