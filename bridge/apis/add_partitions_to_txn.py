@@ -147,8 +147,8 @@ async def added_by_batches(
 
 def _error_in(answer: Response) -> int:
     """What one transaction's partitions were refused for, if they were."""
-    (one,) = answer.results_by_transaction or [ResponseTransaction(transactional_id="", topic_results=[])]
-    errors = {part.partition_error_code for topic in one.topic_results for part in topic.results_by_partition}
+    topics = (topic for one in answer.results_by_transaction for topic in one.topic_results)
+    errors = {part.partition_error_code for topic in topics for part in topic.results_by_partition}
     return answer.error_code or next(iter(errors - {ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED}), ErrorCode.NONE)
 
 

@@ -29,7 +29,7 @@ from bridge.requests.authorization import Checks, checks_of
 from bridge.requests.responses import Brief, DeferredResponse
 from bridge.requests.rights import TOPIC, TRANSACTIONAL_ID
 from bridge.requests.session import Session
-from bridge.requests.transactional import transactions_of
+from bridge.requests.transactional import COORDINATOR_AWAY, transactions_of
 from bridge.runtime.deadlines import deadlines
 from bridge.runtime.futures import TURN, Outcome, call_when_done, in_turns, loop_time, own_task, yield_turn
 from bridge.security.acls import Operation, Resource, ResourceType
@@ -60,10 +60,6 @@ _RETRIED = frozenset(
     }
 )
 """Errors after which an idempotent producer sends the same batch again."""
-_COORDINATOR_AWAY = frozenset(
-    {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-)
-"""What clients do not know in a Produce: the coordinator is asked again when they send again."""
 _HOLD_SECONDS = 5.0
 """How long a Produce waits for a node that did not run for a while to learn what it has missed."""
 _FEW = 32
@@ -292,7 +288,7 @@ class _Work:
 
 def _told_of_transaction(error: int, version: int) -> ErrorCode:
     """What a client of this version is told: one that retries by itself, or that the transaction has to be aborted."""
-    if error in _COORDINATOR_AWAY or (error == ErrorCode.CONCURRENT_TRANSACTIONS and version < _ADDS):
+    if error in COORDINATOR_AWAY or (error == ErrorCode.CONCURRENT_TRANSACTIONS and version < _ADDS):
         return ErrorCode.NOT_ENOUGH_REPLICAS
     if error == ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH

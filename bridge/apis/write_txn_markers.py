@@ -6,7 +6,7 @@ served.
 """
 
 from collections.abc import Coroutine, Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
@@ -16,21 +16,12 @@ from bridge.requests.api import Api, Broker, Right, ServedBy
 from bridge.requests.audit import AuditedChange
 from bridge.requests.rights import CLUSTER, cluster
 from bridge.requests.session import Session
-from bridge.requests.transactional import Question, at_coordinator, known_topic
+from bridge.requests.transactional import COORDINATOR_AWAY, Question, at_coordinator, known_topic
 from bridge.runtime.futures import gathered, gathered_for
 from bridge.security.acls import Operation
 from bridge.security.principal import NODE
 from bridge.transactions.coordinator import Coordinator
 from bridge.transactions.transactions import Change
-
-_COORDINATOR_AWAY: Final = frozenset(
-    {
-        ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ErrorCode.NOT_COORDINATOR,
-        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode.CONCURRENT_TRANSACTIONS,
-    }
-)
 
 
 @message
@@ -144,9 +135,7 @@ async def _abort_here(marker: RequestMarker, broker: Broker) -> None:
     if found is None:
         return
     coordinator = await broker.transactions.coordinator()
-    change = await coordinator.abort(found[0], marker.producer_id, marker.producer_epoch)
-    if change.error != ErrorCode.NONE:
-        raise KafkaError(change.error)
+    await coordinator.abort(found[0], marker.producer_id, marker.producer_epoch)
 
 
 async def _error_of(work: Coroutine[Any, Any, None]) -> ErrorCode:
@@ -159,7 +148,8 @@ async def _error_of(work: Coroutine[Any, Any, None]) -> ErrorCode:
 
 def _known(error: int) -> ErrorCode:
     """What tools know in an answer: they ask again after this (`AbortTransactionHandler`)."""
-    return ErrorCode.BROKER_NOT_AVAILABLE if error in _COORDINATOR_AWAY else ErrorCode(error)
+    is_passing = error in COORDINATOR_AWAY or error == ErrorCode.CONCURRENT_TRANSACTIONS
+    return ErrorCode.BROKER_NOT_AVAILABLE if is_passing else ErrorCode(error)
 
 
 def _error_in(answer: Response) -> int:

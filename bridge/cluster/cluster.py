@@ -65,7 +65,9 @@ class ClusterSnapshot:
         self.version = view.version
         self.has_transactions = view.level >= TRANSACTIONS_LEVEL
         """Whether every node hides the records of transactions that are open or aborted."""
-        self.can_ask_each_other = len(view.ids) <= 1 or all(map(_has_internal_listener, view.members.values()))
+        self.can_ask_each_other = len(view.ids) <= 1 or all(
+            member.endpoint_at(INTERNAL) is not None for member in view.members.values()
+        )
         """Whether each node can ask the others; also where there has been but one, whose view does not flap."""
         self._owners = view.owners or (UNOWNED,)
         self._epochs = view.epochs or (0,)
@@ -343,10 +345,6 @@ def single_node(node: Node, cluster_id: str) -> Cluster:
     view = ClusterView(1, node.id, {node.id: member}, {"only": node.id}, (node.id,), (0,), (node.id,) * 64)
     cluster.update(view, node.id, Serving.SERVE)
     return cluster
-
-
-def _has_internal_listener(member: NodeRegistration) -> bool:
-    return any(endpoint.listener == INTERNAL for endpoint in member.endpoints)
 
 
 def _node(member: NodeRegistration) -> Node:

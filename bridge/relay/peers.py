@@ -7,7 +7,6 @@ from math import inf
 from typing import Final, TypeAlias
 
 from bridge.cluster import Cluster, ClusterSnapshot
-from bridge.cluster.membership.view import Endpoint, NodeRegistration
 from bridge.config import INTERNAL
 from bridge.connection.parts import cancelled_from_outside
 from bridge.errors import BridgeError
@@ -179,7 +178,7 @@ class Peers:
 
     async def _connect(self, node: int) -> Peer:
         member = self._cluster.view.members.get(node)
-        endpoint = None if member is None else internal_endpoint(member)
+        endpoint = None if member is None else member.endpoint_at(INTERNAL)
         if member is None or endpoint is None:
             raise Unreachable(f"node {node} has no internal listener")
         self._lives[node] = member.incarnation
@@ -201,11 +200,6 @@ async def _proven(secret: NodeSecret, reader: asyncio.StreamReader, writer: asyn
     except BaseException:
         writer.transport.abort()
         raise
-
-
-def internal_endpoint(member: NodeRegistration) -> Endpoint | None:
-    """Where other nodes reach a node, if it has an internal listener."""
-    return next((endpoint for endpoint in member.endpoints if endpoint.listener == INTERNAL), None)
 
 
 def _is_usable(connecting: "asyncio.Task[Peer]") -> bool:

@@ -47,8 +47,7 @@ class Relaying:
 
     def of_group(self, group_id: str) -> int:
         """The node that has a group's slot."""
-        node = self._cluster.snapshot.coordinator(self._broker.groups.slot_of(group_id))
-        return NO_NODE if node is None else node.id
+        return self._of_slot(self._broker.groups.slot_of(group_id))
 
     def of_partition(self, topic: str, partition: int) -> int:
         """The node that leads a partition."""
@@ -61,15 +60,16 @@ class Relaying:
             slot = await self._broker.transactions.known_group_slot_of(transactional_id)
         except KafkaError:
             return NO_NODE
-        if slot is None:
-            return self._cluster.node_id
-        node = self._cluster.snapshot.coordinator(slot)
-        return NO_NODE if node is None else node.id
+        return self._cluster.node_id if slot is None else self._of_slot(slot)
 
     def all(self) -> Sequence[int]:
         """Every node, this one first."""
         here = self._cluster.node_id
         return [here, *(node.id for node in self._cluster.snapshot.nodes if node.id != here)]
+
+    def _of_slot(self, group_slot: int) -> int:
+        node = self._cluster.snapshot.coordinator(group_slot)
+        return NO_NODE if node is None else node.id
 
     def _incarnation(self) -> int:
         member = self._cluster.view.members.get(self._cluster.node_id)

@@ -19,6 +19,10 @@ from bridge.transactions.transactions import (
 
 FENCED_FROM: Final = 2
 """The version of most requests from which on clients know PRODUCER_FENCED."""
+COORDINATOR_AWAY: Final = frozenset(
+    {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+)
+"""What clients do not know in the answers of leaders: the coordinator is asked again when they ask again."""
 ONGOING: Final = "Ongoing"
 _SHOWN: Final[Mapping[str, str]] = {
     Status.OPEN: ONGOING,

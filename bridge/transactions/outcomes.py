@@ -93,7 +93,7 @@ class SlotOutcomes:
 
     def record_of(self, producer_id: int) -> TransactionRecord | None:
         """The record that has this producer id."""
-        transactional_id = self._by_producer_id.get(producer_id)
+        transactional_id = self.id_of(producer_id)
         return None if transactional_id is None else self._records[transactional_id]
 
     def open_records(self) -> Iterator[tuple[str, TransactionRecord]]:

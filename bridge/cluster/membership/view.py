@@ -57,6 +57,10 @@ class NodeRegistration:
         """Which life of which node this is."""
         return Sender(self.name, self.incarnation)
 
+    def endpoint_at(self, listener: str) -> Endpoint | None:
+        """Where it is reached by a listener, if it has that."""
+        return next((endpoint for endpoint in self.endpoints if endpoint.listener == listener), None)
+
 
 def member_named(members: Mapping[int, NodeRegistration], ids: Mapping[str, int], name: str) -> NodeRegistration | None:
     """The member of this name; `ids` also names nodes that are away, whose ids another may have asked for."""
