@@ -91,6 +91,7 @@ class Slot:
         if self._runner is not None:
             self._become(SlotState.RELEASED)
             runner, self._runner = self._runner, None
+            runner.cancel()  # in this turn: it may be about to own the slot
             self._ending = asyncio.get_running_loop().create_task(self._end(runner, self._ending))
 
     async def close(self) -> None:
@@ -229,7 +230,6 @@ class Slot:
         self._compaction.start_if_due()
 
     async def _end(self, runner: "asyncio.Task[None]", before: "asyncio.Task[None] | None") -> None:
-        runner.cancel()
         await asyncio.wait((runner,) if before is None else (runner, before))
         self._forget(SlotNotOwned("the slot is released"))
 

@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 
 from bridge.owned_log import OwnedLogError, Record, SlotLoading, SlotUnavailable, WriteTimedOut
+from bridge.owned_log.holding import Holding
 from bridge.pulsar.admin import InternalStats
 from tests.owned_log.contract import outcomes, partition
 from tests.owned_log.model import play_on_model
@@ -199,5 +200,29 @@ def test_a_slot_that_is_compacted_while_it_is_read_is_read_again() -> None:
         other.log.assign([0])
         await until(other.owns, 100)
         assert other.state.values[0] == {"k": b"v"}
+
+    play_on_model(play)
+
+
+def test_a_slot_that_is_released_in_the_turn_in_which_it_was_read_stays_released(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def play(site: LogSite, world: World) -> None:
+        load, is_read, told = Holding.load, asyncio.Event(), asyncio.Event()
+
+        async def told_late(holding: Holding) -> None:
+            await load(holding)
+            is_read.set()
+            await told.wait()
+
+        monkeypatch.setattr(Holding, "load", told_late)
+        node = await start(site, site.name())
+        await is_read.wait()
+        told.set()
+        node.log.assign([])
+        await node.log.slots[0].close()
+        monkeypatch.setattr(Holding, "load", load)
+        assert not node.log.slots[0].is_owned
+        assert node.state.taken == node.state.losses
 
     play_on_model(play)
