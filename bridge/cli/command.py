@@ -41,6 +41,8 @@ def _run(options: argparse.Namespace) -> int:
     from bridge.runtime.loop import process_count
 
     settings = load(options.config)
+    if options.wait is not None:
+        settings = settings.with_values(pulsar={"wait_seconds": options.wait})
     if process_count(settings.kafka.workers) > 1:
         log.configure(settings.log, fields={"worker": "supervisor"})
         _warn_of_open_files(settings, options.config)

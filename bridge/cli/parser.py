@@ -18,6 +18,7 @@ EXIT_CODES: Final = {
 EXAMPLES: Final = {
     "run": (
         ("serve by a file of settings", "bridge run --config bridge.toml"),
+        ("beside a Pulsar that starts, too", "bridge run --wait 120 --config bridge.toml"),
         ("without a file, by the environment", "BRIDGE_PULSAR_SERVICE_URL=pulsar://broker:6650 bridge run"),
     ),
     "check": (
@@ -68,6 +69,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and the codec in use")
     commands = parser.add_subparsers(required=True, dest="command", metavar="command")
     run = _command(commands, "run", "serve Kafka clients from an existing Pulsar")
+    run.add_argument("--wait", type=int, metavar="SECONDS", help="so long for a Pulsar that is not there yet")
     check = _command(commands, "check", "tell whether a Pulsar is fit for the bridge, and how to fix it")
     ready = _command(commands, "ready", "tell whether the bridge on this machine is ready, as health checks ask")
     nodes = _command(commands, "nodes", "show the nodes that share a Pulsar namespace")

@@ -59,6 +59,9 @@ _JOIN_SECONDS: Final = 60.0
 _LEFT_SECONDS: Final = 6.0
 _ANSWER_SECONDS: Final = 2.0
 _MAX_ANNOUNCED: Final = 1000
+_NOT_ADMITTED: Final = (
+    f"the cluster has not admitted this node within {_JOIN_SECONDS:.0f} s; its controller's log says why"
+)
 
 OnTopicChange = Callable[[TopicChange], None]
 
@@ -127,7 +130,7 @@ class ClusterMember:
             async with asyncio.timeout(_JOIN_SECONDS):
                 await asyncio.shield(self._joined)  # its state is read until the end
         except TimeoutError:
-            raise StartupError(self._why_not_joined()) from None
+            raise StartupError(self._id_is_taken() or _NOT_ADMITTED) from None
         self._spawn(self._topics.limit_retention())
 
     async def leave(self) -> None:
@@ -354,12 +357,17 @@ class ClusterMember:
         where = ", ".join(f"{host}:{port}" for _, host, port in known.endpoints) if known is not None else holder
         return f"cluster.name = {name}: another bridge has this name ({where}); each node needs its own"
 
-    def _why_not_joined(self) -> str:
-        node, view = self._membership.node, self._membership.view
-        holder = view.members.get(node.id)
-        if node.id != NO_NODE and holder is not None and holder.name != node.name:
-            return f"kafka.node_id = {node.id} is the id of node {holder.name}: each node needs its own"
-        return f"the cluster has not admitted this node within {_JOIN_SECONDS:.0f} s; its controller's log says why"
+    def waits_for(self) -> str:
+        """What a start waits for, in words for an operator."""
+        taken = self._id_is_taken()
+        return "the cluster to admit this node" + (f": {taken}" if taken else "")
+
+    def _id_is_taken(self) -> str:
+        """What an operator has to know of the node that has this one's id; empty where there is none."""
+        node, holder = self._membership.node, self._membership.view.members.get(self._membership.node.id)
+        if node.id == NO_NODE or holder is None or holder.name == node.name:
+            return ""
+        return f"kafka.node_id = {node.id} is the id of node {holder.name}: each node needs its own"
 
     async def _ask_pulsar(self) -> None:
         with suppress(PulsarError, TimeoutError):

@@ -94,6 +94,7 @@ class PulsarSettings:
     connect_timeout_seconds: float = seconds(10)
     operation_timeout_seconds: float = seconds(30)
     keepalive_seconds: float = seconds(30)
+    wait_seconds: int = integer(0, 0)
     max_pending_bytes: int = integer(67_108_864, 1024)
     max_producer_connections: int = integer(2000, 1)
 

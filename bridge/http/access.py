@@ -20,7 +20,7 @@ from bridge.config.http import is_bearer_token
 from bridge.telemetry import log
 from bridge.telemetry.instruments import Counter
 
-OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})
+OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", "/startupz"})
 """What probes ask: those of Kubernetes show no token."""
 REFRESH_SECONDS: Final = 1.0
 TELL_SECONDS: Final = 1.0

@@ -1,7 +1,8 @@
-"""Serves /metrics, /healthz, /readyz, /cluster and the status page to operators.
+"""Serves /metrics, /healthz, /readyz, /startupz, /cluster and the status page to operators.
 
-healthz: the process runs and its event loop turns; restart it when this fails. readyz: every named check holds, so that
-clients are served; the answer says which does not, and why.
+healthz: the process runs and its event loop turns; restart it when this fails. startupz: it has started; until then the
+answer says what it waits for. readyz: every named check holds, so that clients are served; the answer says which does
+not, and why. A process that starts answers these three alone.
 
 What clients can cost is bounded: connections in all and of one address, the time of each, and how often the metrics are
 rendered, however many ask for them. Probes have places beside those (`places`). Where a token is asked for, probes go
@@ -66,7 +67,9 @@ class Health(NamedTuple):
     """When all became well, or ceased to be: Unix time."""
 
 
-_NOT_FOUND = Response(404, "Not Found", "text/plain", b"there are /, /metrics, /healthz, /readyz and /cluster\n")
+_NOT_FOUND = Response(
+    404, "Not Found", "text/plain", b"there are /, /metrics, /healthz, /readyz, /startupz and /cluster\n"
+)
 _UNAUTHORIZED = Response(401, "Unauthorized", "text/plain", b"a token is needed, as a bearer token or as a password\n")
 _TOO_MANY = Response(503, "Service Unavailable", "text/plain", b"too many connections: probes alone are answered\n")
 _FAILED = Response(500, "Internal Server Error", "text/plain", b"see the log\n")
@@ -85,10 +88,11 @@ class HttpServer:
         render: Render | None = None,
         pages: Mapping[str, Serve] | None = None,
         note: Callable[[], str | None] = lambda: None,
+        start_problem: Callable[[], str | None] = lambda: None,
     ) -> None:
         """`documents`: what JSON a path has, by its name. `render`: instead of these metrics alone. `pages`: what else
-        is served, by path. `note`: what an operator
-        should know of a node that is ready."""
+        is served, by path. `note`: what an operator should know of a node that is ready. `start_problem`: what a
+        process that starts waits for; None once it has started."""
         self._settings = settings
         self._metrics = metrics
         self._access: HttpAccess
@@ -102,6 +106,7 @@ class HttpServer:
         }
         self._checks = dict(checks)
         self._note = note
+        self._start_problem = start_problem
         metrics.topics.most, metrics.clients.most = settings.max_topics_in_metrics, settings.max_clients_in_metrics
         self._server: asyncio.Server | None = None
         self._exchanges: set[asyncio.Task[None]] = set()
@@ -112,6 +117,7 @@ class HttpServer:
             "/metrics": self._get_metrics,
             "/healthz": self._get_health,
             "/readyz": self._get_readiness,
+            "/startupz": self._get_start,
         }
         for path, document in (documents or {}).items():
             self._paths[path] = partial(_get_document, document)
@@ -242,6 +248,9 @@ class HttpServer:
         if path not in OPEN_PATHS and not self._access.allows(request.headers):
             challenges = self._access.refuse(request, _host(writer), asyncio.get_running_loop().time())
             return _UNAUTHORIZED._replace(headers=tuple(("WWW-Authenticate", one) for one in challenges))
+        waits = self._start_problem()
+        if path not in OPEN_PATHS and waits is not None:
+            return Response(503, "Service Unavailable", "text/plain", f"{waits}\n".encode())
         serve = self._paths.get(path)
         if serve is None:
             return _NOT_FOUND
@@ -276,8 +285,16 @@ class HttpServer:
     async def _get_health(self, request: h11.Request) -> Response:
         return json_response(200, "OK", {"status": "ok"})
 
+    async def _get_start(self, request: h11.Request) -> Response:
+        waits = self._start_problem()
+        if waits is None:
+            return json_response(200, "OK", {"started": True})
+        told = waits if self._access.allows(request.headers) else _WITHHELD
+        return json_response(503, "Service Unavailable", {"started": False, "reason": told})
+
     async def _get_readiness(self, request: h11.Request) -> Response:
-        reasons = await self._reasons()
+        waits = self._start_problem()
+        reasons = await self._reasons() if waits is None else {"start": waits}
         if self.draining:
             reasons = {**reasons, "draining": "the process is stopping"}
         failed = any(reason is not None for reason in reasons.values())

@@ -32,13 +32,15 @@ from bridge.http.status import pages
 from bridge.http.status.node import NodeStatus
 from bridge.net.listening import Sockets
 from bridge.node import limits
+from bridge.node.starting import Starting
 from bridge.pulsar import Access, Admin, PulsarClient
+from bridge.pulsar.connection import Backoff
 from bridge.pulsar.stall import StallDetector
 from bridge.relay.internal_links import InternalLinks
 from bridge.relay.shared_address import SharedAddress
 from bridge.requests.api import Authorization, Broker
 from bridge.requests.authorization import AclAuthorization
-from bridge.runtime.futures import Together, side_by_side
+from bridge.runtime.futures import Together, loop_time, side_by_side
 from bridge.runtime.memory import freeze_startup_objects
 from bridge.runtime.watchdog import Watchdog
 from bridge.security.quotas.creations import TopicCreations
@@ -106,6 +108,7 @@ class Server:
         self.topics, self.store = self._own.topics, self._own.store
         self.kafka_port = 0
         self._status = NodeStatus(self)
+        self._starting = Starting()
         self.http = HttpServer(
             settings.http,
             self.metrics,
@@ -120,6 +123,7 @@ class Server:
             {"/cluster": lambda: describe(self.cluster.view) if self.cluster is not None else {}},
             pages=pages(self._status.answer),
             note=self._stall.slow_topics,
+            start_problem=self._starting.problem,
         )
         self.cluster: Cluster | None = None
         self._member: ClusterMember | None = None
@@ -150,6 +154,7 @@ class Server:
         try:
             self.listeners.open()
             self.kafka_port = next(iter(self.listeners.ports.values()))
+            await self.http.start()  # all addresses are taken before this node joins: a start that fails moves nothing
             await self.admin.start()
             await self._start()
         except BaseException:
@@ -157,35 +162,58 @@ class Server:
             raise
 
     async def _start(self) -> None:
-        settings = self.settings
+        settings, starting = self.settings, self._starting
+        found = await self._fit_pulsar()
+        self._index_checked_at = asyncio.get_running_loop().time()
+        self._own.coordinate()
+        marks = settings.pulsar.state_topic(mark_signer.TOPIC)
+        with starting.waiting_for(lambda: f"what is stored in {settings.pulsar.full_state_namespace} to be read"):
+            await side_by_side(
+                self._own.open(), self.security.start(), self._storage.mark_secret.load(self.admin, marks)
+            )
+        cluster = self.cluster = Cluster(cluster_id(found, settings.pulsar.full_namespace))
+        member = self._member = self._make_member(cluster, self._follow_views(cluster))
+        self._tell_topic_changes(member)
+        with starting.waiting_for(member.waits_for):
+            await member.start()
+        with starting.waiting_for(lambda: "its group slots"):
+            await self._own.start()
+        self._stall.start()
+        self._watchdog.start()
+        broker = self._make_broker(cluster)
+        limits.show(self.metrics, settings, self._storage, broker)
+        starting.done()
+        self.listeners.serve(broker, self._namespaces)
+        first = settings.listeners[0]
+        where = {"kafka": Address(first.listen.host, self.kafka_port), "advertised": first.told(self.kafka_port)}
+        _log.info("= ready", extra={"version": __version__, **where})
+
+    async def _fit_pulsar(self) -> str:
+        """Wait `pulsar.wait_seconds` for a Pulsar that is fit; the name of its cluster, or StartupError."""
+        url = url_without_secrets(self.settings.pulsar.service_url)
+        until = loop_time() + self.settings.pulsar.wait_seconds
+        problem, backoff = "", Backoff()
+        with self._starting.waiting_for(lambda: f"Pulsar at {url}{problem}"):
+            while True:
+                try:
+                    return await self._check_pulsar(url)
+                except StartupError as error:
+                    if loop_time() > until:
+                        raise
+                    problem = f": {error}"
+                await asyncio.sleep(backoff.next())
+
+    async def _check_pulsar(self, url: str) -> str:
         try:
             await self.client.start()
         except BridgeError as error:
-            url = url_without_secrets(settings.pulsar.service_url)
             raise StartupError(f"pulsar.service_url {url}: {error}") from None
         # what does not depend on another is asked side by side: a start is a gap for clients
         async with Together() as tasks:
             found = tasks.create_task(self._pulsar_cluster())
             tasks.create_task(self._ensure_namespaces_are_fit())
             tasks.create_task(self._ensure_pulsar_can_judge())
-        self._index_checked_at = asyncio.get_running_loop().time()
-        self._own.coordinate()
-        marks = settings.pulsar.state_topic(mark_signer.TOPIC)
-        await side_by_side(self._own.open(), self.security.start(), self._storage.mark_secret.load(self.admin, marks))
-        cluster = self.cluster = Cluster(cluster_id(found.result(), settings.pulsar.full_namespace))
-        self._member = self._make_member(cluster, self._follow_views(cluster))
-        self._tell_topic_changes(self._member)
-        await self._member.start()
-        await self._own.start()
-        self._stall.start()
-        self._watchdog.start()
-        broker = self._make_broker(cluster)
-        limits.show(self.metrics, settings, self._storage, broker)
-        await self.http.start()
-        self.listeners.serve(broker, self._namespaces)
-        first = settings.listeners[0]
-        where = {"kafka": Address(first.listen.host, self.kafka_port), "advertised": first.told(self.kafka_port)}
-        _log.info("= ready", extra={"version": __version__, **where})
+        return found.result()
 
     def _make_security(self, quotas: ClientQuotas) -> SecurityStore:
         kafka = self.settings.kafka

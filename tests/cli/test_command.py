@@ -49,6 +49,7 @@ def test_zero_workers_are_one_for_each_core_but_one() -> None:
         (("fly",), "invalid choice: 'fly'"),
         (("standalone", "--kafka-port", "70000"), "'70000' is not a port: 1 to 65535, or 0 for any free one"),
         (("standalone", "--data-dir", "x", "--ephemeral"), "not allowed with argument --data-dir"),
+        (("run", "--wait", "-1"), "pulsar.wait_seconds = -1"),
     ],
 )
 def test_wrong_usage_is_told(arguments: tuple[str, ...], said: str) -> None:
@@ -71,7 +72,7 @@ def test_a_pulsar_that_is_not_there_is_told(command: str, tmp_path: Path) -> Non
     config = tmp_path / "bridge.toml"
     # port 1 on this machine: nothing listens, and the refusal is immediate
     pulsar = '[pulsar]\nservice_url = "pulsar://127.0.0.1:1"\nadmin_url = "http://127.0.0.1:1"\n'
-    config.write_text(f'[kafka]\nlisten = "127.0.0.1:0"\n{pulsar}')
+    config.write_text(f'[kafka]\nlisten = "127.0.0.1:0"\n[http]\nlisten = "127.0.0.1:0"\n{pulsar}')
     done = bridge(command, "--config", str(config))
     assert done.returncode == 1
     assert "pulsar://127.0.0.1:1" in done.stderr + done.stdout

@@ -76,8 +76,11 @@ async def test_a_node_that_is_not_admitted_ends_in_order_and_says_why(
 ) -> None:
     monkeypatch.setattr("bridge.cluster.member._JOIN_SECONDS", 2.0)
     await cluster.start("a", 0)
-    with pytest.raises(StartupError, match=r"kafka.node_id = 0 is the id of node a: each node needs its own"):
-        await cluster.start("b", 0)
+    starting = asyncio.ensure_future(cluster.start("b", 0))
+    why = "kafka.node_id = 0 is the id of node a: each node needs its own"
+    await until(lambda: cluster.all[-1].member.waits_for() == f"the cluster to admit this node: {why}")
+    with pytest.raises(StartupError, match=why):
+        await starting
     await cluster.all[-1].stop()
 
 

@@ -179,7 +179,7 @@ def test_every_mount_has_a_volume_and_none_lies_within_another(name: str) -> Non
 
 @both
 def test_probes_ask_what_is_served_and_a_stop_has_the_time_it_takes(name: str) -> None:
-    probes = [container(name)[probe]["httpGet"] for probe in ("readinessProbe", "livenessProbe")]
+    probes = [container(name)[f"{probe}Probe"]["httpGet"] for probe in ("startup", "readiness", "liveness")]
     assert {probe["path"] for probe in probes} == OPEN_PATHS
     assert {probe["scheme"] for probe in probes} == {"HTTPS" if name == "full" else "HTTP"}
     takes = DRAIN_SECONDS + Settings().cluster.drain_seconds

@@ -99,6 +99,31 @@ async def test_the_checks_are_made_for_scrapes_alone_too(serve: Serve) -> None:
     await until(lambda: server._metrics.ready == {"pulsar": True})
 
 
+async def test_a_process_that_starts_answers_its_probes_alone_and_says_what_it_waits_for() -> None:
+    waits: str | None = "it waits for Pulsar"
+    settings = HttpSettings(listen="127.0.0.1:0")
+    server = HttpServer(settings, Metrics(), {"pulsar": unwell}, start_problem=lambda: waits)
+    await server.start()
+    try:
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as session:
+
+            async def get(path: str) -> tuple[int, str]:
+                async with session.get(path) as response:
+                    return response.status, await response.text()
+
+            assert await get("/healthz") == (200, '{"status": "ok"}')
+            assert await get("/startupz") == (503, '{"started": false, "reason": "it waits for Pulsar"}')
+            assert await get("/readyz") == (503, '{"ready": false, "checks": {"start": "it waits for Pulsar"}}')
+            for path in ("/metrics", "/cluster", "/"):
+                assert await get(path) == (503, "it waits for Pulsar\n")
+            waits = None
+            assert await get("/startupz") == (200, '{"started": true}')
+            assert await get("/readyz") == (503, '{"ready": false, "checks": {"pulsar": "retention is zero"}}')
+            assert (await get("/metrics"))[0] == 200
+    finally:
+        await server.stop()
+
+
 async def test_ready_when_every_check_holds(serve: Serve) -> None:
     _, get = await serve({"pulsar": well})
     assert await get("/readyz") == (200, '{"ready": true, "checks": {"pulsar": "ok"}}')

@@ -18,6 +18,7 @@ from bridge.http.server import HttpServer
 from bridge.http.status import pages
 from bridge.net.listening import Sockets, open_listeners
 from bridge.node.orphans import Guard
+from bridge.node.starting import Starting
 from bridge.node.workers.overview import Overview
 from bridge.node.workers.plan import worker_settings
 from bridge.node.workers.worker_process import COMMAND, WorkerProcess, start_all
@@ -109,12 +110,25 @@ class Supervisor:
         metrics = Metrics()
         overview = Overview(self.workers, metrics)
         documents, status = {"/cluster": overview.cluster}, pages(overview.status)
-        self._http = HttpServer(self.settings.http, metrics, overview.checks(), documents, overview.metrics, status)
+        starting = Starting()
+        self._http = HttpServer(
+            self.settings.http,
+            metrics,
+            overview.checks(),
+            documents,
+            overview.metrics,
+            status,
+            start_problem=starting.problem,
+        )
         await self._http.start()
         budget = plans[0].kafka.memory_budget_bytes
         where = ",".join(map(str, shared.values()))
         _log.info("= workers start", extra={"workers": count, "kafka": where, "request_bytes_each": budget})
-        await start_all(self.workers, self._tasks.append)
+        with starting.waiting_for(
+            lambda: f"{sum(one.ready is None for one in self.workers)} of {count} workers to serve"
+        ):
+            await start_all(self.workers, self._tasks.append)
+        starting.done()
         own = ",".join(str(port) for one in self.workers if one.ready is not None for port in one.ready.ports.values())
         _log.info("= all workers serve", extra={"kafka": where, "ports": own})
 
