@@ -9,9 +9,14 @@ from bridge.check.facts import (
     retains_data,
     runtime_config,
 )
-from bridge.check.remedies import index_remedy, keep_topics_command, retention_command
+from bridge.check.remedies import (
+    admin_failed,
+    create_namespace_command,
+    index_remedy,
+    keep_topics_command,
+    retention_command,
+)
 from bridge.config import Settings
-from bridge.config.urls import url_without_secrets
 from bridge.errors import StartupError
 from bridge.pulsar import Admin, AdminError, PulsarClient
 from bridge.pulsar.admin import Forbidden, NotFound, Retention
@@ -48,14 +53,12 @@ async def _namespace_exists(admin: Admin, settings: Settings) -> None:
     try:
         await admin.namespace_policies(namespace)
     except NotFound:
-        raise StartupError(
-            f"pulsar.namespace: {namespace} does not exist; run: pulsar-admin namespaces create {namespace}"
-        ) from None
+        remedy = create_namespace_command(namespace)
+        raise StartupError(f"pulsar.namespace: {namespace} does not exist; run: {remedy}") from None
     except Forbidden:
         pass
     except AdminError as error:
-        url = url_without_secrets(settings.pulsar.admin_url)
-        raise StartupError(f"pulsar.admin_url {url}: {error}") from None
+        raise admin_failed(settings, error) from None
 
 
 async def index_problem(admin: Admin, client: PulsarClient, settings: Settings) -> str | None:

@@ -2,7 +2,19 @@
 
 from collections.abc import Sequence
 
-from bridge.config import RetentionSettings
+from bridge.config import RetentionSettings, Settings
+from bridge.config.urls import url_without_secrets
+from bridge.errors import StartupError
+from bridge.pulsar import AdminError
+from bridge.pulsar.admin import NO_RESPONSE
+
+ADMIN_URL_REMEDY = "set pulsar.admin_url to a broker's web address, as a rule http://host:8080 or https://host:8443"
+
+
+def admin_failed(settings: Settings, error: AdminError) -> StartupError:
+    """What a start says whose question to the admin interface has failed."""
+    text = f"pulsar.admin_url {url_without_secrets(settings.pulsar.admin_url)}: {error}"
+    return StartupError(f"{text}; {ADMIN_URL_REMEDY}" if error.status == NO_RESPONSE else text)
 
 
 def broker_conf(lines: Sequence[str]) -> str:
@@ -20,6 +32,15 @@ def retention_command(namespace: str, wanted: RetentionSettings) -> str:
     time = "-1" if wanted.minutes < 0 else f"{wanted.minutes}m"
     size = "-1" if wanted.megabytes < 0 else f"{wanted.megabytes}M"
     return f"pulsar-admin namespaces set-retention {namespace} --time {time} --size {size}"
+
+
+def create_namespace_command(namespace: str) -> str:
+    """For a namespace that is not there; Pulsar says the same where its tenant is not."""
+    tenant = namespace.partition("/")[0]
+    command = f"pulsar-admin namespaces create {namespace}"
+    return (
+        command if tenant == "public" else f"pulsar-admin tenants create {tenant}, unless it is there, then {command}"
+    )
 
 
 def keep_topics_command(namespace: str) -> str:

@@ -6,7 +6,7 @@ from typing import Final
 from bridge.access.security_store.security_log import TOPIC as SECURITY
 from bridge.check.findings import Finding, Severity
 from bridge.check.fit import keep_data
-from bridge.check.remedies import retention_command
+from bridge.check.remedies import admin_failed, retention_command
 from bridge.check.state_access import examine_state_access
 from bridge.cluster.topics import HEARTBEATS, VIEW_LOG
 from bridge.config import PulsarSettings, RetentionSettings, Settings
@@ -76,7 +76,7 @@ async def _is_missing(admin: Admin, settings: Settings) -> bool:
     except Forbidden:
         return False  # where it is missing, its topics cannot be made either
     except AdminError as error:
-        raise StartupError(f"pulsar.admin_url {settings.pulsar.admin_url}: {error}") from None
+        raise admin_failed(settings, error) from None
     return False
 
 

@@ -22,7 +22,13 @@ from bridge.check.findings import Finding, Severity
 from bridge.check.hosts import examine_hosts
 from bridge.check.nodes import examine_cluster_topics, examine_features, examine_liveness
 from bridge.check.policies import examine_policies
-from bridge.check.remedies import broker_conf, keep_topics_command, retention_command
+from bridge.check.remedies import (
+    ADMIN_URL_REMEDY,
+    broker_conf,
+    create_namespace_command,
+    keep_topics_command,
+    retention_command,
+)
 from bridge.check.state_access import examine_state_access
 from bridge.check.state_namespace import grant_command, of_state
 from bridge.check.tenants import examine_tenants
@@ -35,7 +41,6 @@ from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.telemetry.metrics import PulsarMetrics
 
 _SERVICE_URL_REMEDY = "set pulsar.service_url to a broker or proxy that runs"
-_ADMIN_URL_REMEDY = "set pulsar.admin_url to a broker's web address"
 _LOGIN_REMEDY = "set pulsar.token or pulsar.token_file to a valid token"
 
 
@@ -141,10 +146,10 @@ async def _examine_admin(admin: Admin, settings: Settings) -> list[Finding]:
     except NotFound as error:
         return [
             Finding("admin reachable", Severity.FIT, url),
-            Finding("namespace", Severity.UNFIT, str(error), f"pulsar-admin namespaces create {namespace}"),
+            Finding("namespace", Severity.UNFIT, str(error), create_namespace_command(namespace)),
         ]
     except AdminError as error:
-        return [Finding("admin reachable", Severity.UNFIT, str(error), _ADMIN_URL_REMEDY)]
+        return [Finding("admin reachable", Severity.UNFIT, str(error), ADMIN_URL_REMEDY)]
     return [Finding("admin reachable", Severity.FIT, url), Finding("namespace", Severity.FIT, f"{namespace} exists")]
 
 

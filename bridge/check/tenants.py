@@ -4,6 +4,7 @@ from typing import Final
 
 from bridge.check.facts import PROBE_TOPIC, probe_index
 from bridge.check.findings import Finding, Severity
+from bridge.check.remedies import create_namespace_command
 from bridge.config import Settings
 from bridge.config.tenants import parse_rules
 from bridge.errors import BridgeError
@@ -35,7 +36,7 @@ async def _examine(admin: Admin, client: PulsarClient, settings: Settings, names
     try:
         await admin.namespace_policies(namespace)
     except NotFound as error:
-        return Finding(name, Severity.UNFIT, str(error), f"pulsar-admin namespaces create {namespace}")
+        return Finding(name, Severity.UNFIT, str(error), create_namespace_command(namespace))
     except Forbidden:
         pass  # that it may be written and read is enough
     except AdminError as error:

@@ -31,8 +31,7 @@ _HEAD: Final = ("id", "name", "address", "state", "rack", "weight", "partition s
 
 async def show(settings: Settings, out: TextIO, *, as_json: bool = False) -> int:
     """Print the nodes; the exit code: 0, or 1 where there is no cluster."""
-    async with _opened(settings) as log:
-        view = log.view
+    view = await read_view(settings)
     if as_json:
         told = {
             "namespace": settings.pulsar.full_namespace,
@@ -58,9 +57,16 @@ async def order(settings: Settings, what: Order, name: str, out: TextIO, *, as_j
 
 
 async def read_view(settings: Settings) -> ClusterView:
-    """The newest view; StartupError where Pulsar cannot be asked."""
-    async with _opened(settings) as log:
-        return log.view
+    """The newest view, which is empty where no node has ever run; StartupError where Pulsar cannot be asked."""
+    try:
+        async with _opened(settings) as log:
+            return log.view
+    except _NoLog:
+        return ViewLog().view
+
+
+class _NoLog(StartupError):
+    """No node has ever run."""
 
 
 @asynccontextmanager
@@ -73,6 +79,8 @@ async def _opened(settings: Settings) -> AsyncIterator["ViewLogFile"]:
         await log.open()
         yield log
     except (PulsarError, TimeoutError) as error:
+        if isinstance(error, PulsarError) and error.code == pb.TopicNotFound:
+            raise _NoLog(f"no node has ever run on {settings.pulsar.full_namespace}") from None
         raise StartupError(f"{topic}: {error or 'Pulsar does not answer in time'}") from None
     finally:
         await client.close()

@@ -13,6 +13,7 @@ import h11
 
 from bridge.config.urls import url_without_secrets
 from bridge.net.http1 import HttpError, next_event
+from bridge.net.tls_errors import speaks_no_tls
 
 _PORTS = {"http": 80, "https": 443}
 _IDLE_TIMEOUT_SECONDS = 15.0
@@ -153,7 +154,7 @@ class HttpClient:
                 hosts = [place.host] if self._resolve is None else await self._resolve(place.host, place.port)
                 reader, writer = await self._open(place, hosts)
         except OSError as error:  # ssl.SSLError and TimeoutError are such
-            raise CannotConnect("no connection in time" if isinstance(error, TimeoutError) else str(error)) from error
+            raise CannotConnect(_why_not_connected(error, place)) from error
         return _Connection(h11.Connection(h11.CLIENT), reader, writer, 0.0)
 
     async def _open(self, place: _Origin, hosts: Sequence[str]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -176,6 +177,12 @@ class HttpClient:
                 return connection
             _drop(connection.writer)
         return None
+
+
+def _why_not_connected(error: OSError, place: _Origin) -> str:
+    if isinstance(error, TimeoutError):
+        return "no connection in time"
+    return "it does not speak TLS: http:// may be meant" if place.tls and speaks_no_tls(error) else str(error)
 
 
 def _drop(writer: asyncio.StreamWriter) -> None:

@@ -34,6 +34,11 @@ _MAGIC_U32: Final = struct.Struct(">HI")
 CHUNK_BYTES: Final = 64 * 1024
 """Of a stream's bytes, received at once."""
 _MOST_CHUNKS: Final = 4
+_STRANGERS: Final = {
+    _U32.unpack(b"HTTP")[0]: "it speaks HTTP: this is the port of pulsar.admin_url, or of a website",
+    _U32.unpack(b"\x15\x03\x03\x00")[0]: "it speaks TLS: connect to it by pulsar+ssl://",
+}
+"""What answers, by the first bytes that it sends in place of a frame's size."""
 # From here on a frame gets memory of its own, so that the kernel's copy is the only one.
 _LARGE_FRAME_BYTES: Final = 32 * 1024
 
@@ -88,7 +93,7 @@ class FrameBuffer:
             (size,) = _U32.unpack_from(self._memory, self._start)
             if size < 4 or size > self.max_message_size + FRAME_PADDING:
                 # Frames before the bad one are lost with it: the connection is beyond repair anyway.
-                raise ProtocolError(f"frame of {size} bytes")
+                raise ProtocolError(_STRANGERS.get(size) or f"frame of {size} bytes")
             if have < 4 + size:
                 self._ensure_space(4 + size)
                 break

@@ -90,8 +90,14 @@ def no_partitions(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
 
 
 async def test_a_namespace_without_nodes_has_none(pulsar: PulsarAddress) -> None:
-    with pytest.raises(StartupError, match="__bridge_cluster: TopicNotFound"):
-        await show(settings_for(pulsar, pulsar.create_namespace()), io.StringIO())
+    settings = settings_for(pulsar, pulsar.create_namespace())
+    name, out, told = settings.pulsar.full_namespace, io.StringIO(), io.StringIO()
+    assert await show(settings, out) == 1
+    assert out.getvalue() == f"no node has ever run on {name}\n"
+    assert await show(settings, told, as_json=True) == 1
+    assert json.loads(told.getvalue()) == {"namespace": name, "version": 0, "nodes": []}
+    with pytest.raises(StartupError, match=f"no node has ever run on {name}"):
+        await order(settings, Order.DRAIN, "a", io.StringIO())
 
 
 def test_the_page_of_a_node_is_its_view(bridge: BridgeThread) -> None:

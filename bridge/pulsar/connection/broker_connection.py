@@ -11,6 +11,7 @@ from logging import DEBUG, INFO
 from typing import Final, NamedTuple, cast
 
 from bridge.config import PulsarSettings
+from bridge.net.tls_errors import speaks_no_tls
 from bridge.pulsar import commands, protocol
 from bridge.pulsar.auth import Access
 from bridge.pulsar.auth.session_login import SessionLogin
@@ -35,6 +36,9 @@ _UNUSED_CHECKS: Final = 2
 _RECEIPTS_BYTES: Final = 4096
 # Of the newest answer in the smoothed time of answers, as TCP smooths its round trips (RFC 6298).
 _DELAY_WEIGHT: Final = 0.125
+_CLOSED_AT_ONCE: Final = (
+    "it closed the connection without an answer: it may want TLS (pulsar+ssl://, port 6651 as a rule), or be no broker"
+)
 _log = log.get(__name__)
 
 # Answers by request id: the field of BaseCommand that holds each.
@@ -175,7 +179,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         except TimeoutError:
             connection.abort(OperationTimeout(f"{address}: no session within {seconds} s"))
         except OSError as error:  # ssl.SSLError is one
-            connection.abort(ConnectionLost(f"{address}: {error.strerror or error}"))
+            connection.abort(ConnectionLost(f"{address}: {_why_not_opened(error, address)}"))
         except asyncio.CancelledError:
             connection.abort(ConnectionLost(f"{address}: given up"))
             raise
@@ -206,7 +210,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self.lost.set_result(None)
         if not self.closed:
             self._metrics.connections_lost.inc()
-        self.abort(ConnectionLost(f"{self.address}: {exc or 'closed by the broker'}"))
+        closed = "closed by the broker" if self._connected.done() else _CLOSED_AT_ONCE
+        self.abort(ConnectionLost(f"{self.address}: {exc or closed}"))
 
     def abort(self, error: PulsarError) -> None:
         """Close at once: everything under way fails with the error, handlers are detached."""
@@ -460,3 +465,9 @@ _ON_COMMAND: Final[Mapping[int, Callable[[BrokerConnection, pb.BaseCommand, memo
     Type.REACHED_END_OF_TOPIC: BrokerConnection._on_reached_end,
     Type.WATCH_TOPIC_UPDATE: BrokerConnection._on_watch_update,
 }
+
+
+def _why_not_opened(error: OSError, address: Address) -> str:
+    if address.tls and speaks_no_tls(error):
+        return "it does not speak TLS: a plain port, 6650 as a rule, is for pulsar://"
+    return error.strerror or str(error)
