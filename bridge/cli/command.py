@@ -24,6 +24,10 @@ INTERRUPTED: Final = 130
 _T = TypeVar("_T")
 
 
+_OTHER_FILES: Final = 256
+"""The program's own, connections to Pulsar's other side and between nodes."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code, as `bridge.cli.parser.EXIT_CODES` tells them."""
     try:
@@ -45,12 +49,12 @@ def _run(options: argparse.Namespace) -> int:
         settings = settings.with_values(pulsar={"wait_seconds": options.wait})
     if process_count(settings.kafka.workers) > 1:
         log.configure(settings.log, fields={"worker": "supervisor"})
-        _warn_of_open_files(settings, options.config)
+        _prepare(settings, options.config)
         from bridge.node.workers.supervisor import supervise
 
         return supervise(settings)
     log.configure(settings.log)
-    _warn_of_open_files(settings, options.config)
+    _prepare(settings, options.config)
     from bridge.net.listening import open_listeners
     from bridge.runtime.memory import keep_freed_memory, pause_collection
 
@@ -69,7 +73,12 @@ def _run_async(work: Coroutine[Any, Any, _T]) -> _T:
     return run_async(work)
 
 
-def _warn_of_open_files(settings: Settings, file: Path | None) -> None:
+def _prepare(settings: Settings, file: Path | None) -> None:
+    """What a server needs of the system, before it opens anything; what an operator should mend is told."""
+    from bridge.runtime import file_limit
+
+    connections = settings.kafka.max_connections + settings.http.max_connections
+    file_limit.allow(connections + settings.pulsar.max_producer_connections + _OTHER_FILES)
     for one in open_files(settings, file):
         fields = {"setting": one.setting, "file": one.path, "mode": one.mode, "run": one.remedy}
         log.get(__name__).warning("! others on this machine can read or change a file with a secret", extra=fields)
@@ -110,9 +119,13 @@ def _user(options: argparse.Namespace) -> int:
     if options.action == "list":
         return _run_async(users.show(settings, sys.stdout, as_json=options.json))
     if options.action == "remove":
-        return _run_async(users.remove(settings, options.name, options.mechanism))
+        gone = _run_async(users.remove(settings, options.name, options.mechanism))
+        print(f"{options.name} may no longer log in by {', '.join(gone)}")
+        return 0
     password = getpass("Password: ") if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
-    return _run_async(users.add(settings, options.name, password, options.mechanism, options.iterations))
+    added = _run_async(users.add(settings, options.name, password, options.mechanism, options.iterations))
+    print(f"{options.name} may log in by {', '.join(added)}")
+    return 0
 
 
 def _move_state(options: argparse.Namespace) -> int:

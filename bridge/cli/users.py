@@ -35,24 +35,26 @@ async def show(settings: Settings, out: TextIO, *, as_json: bool = False) -> int
     return 0
 
 
-async def add(settings: Settings, name: str, password: str, mechanisms: Sequence[str], iterations: int) -> int:
-    """Add a user, or give it another password; StartupError says what is wrong with it."""
+async def add(
+    settings: Settings, name: str, password: str, mechanisms: Sequence[str], iterations: int
+) -> Sequence[str]:
+    """Add a user, or give it another password; by which mechanisms. StartupError says what is wrong with it."""
     kept_name = _name(name)
     if not password or len(password.encode(errors="surrogatepass")) > MAX_PASSWORD_BYTES:
         raise StartupError(f"a password has 1 to {MAX_PASSWORD_BYTES} bytes")
-    records = []
-    for mechanism in mechanisms or SCRAM_HASHES:
+    records, mechanisms = [], mechanisms or list(SCRAM_HASHES)
+    for mechanism in mechanisms:
         salt = salt_text(secrets.randbits(130))
         # as typed: Kafka's tools and most clients do not prepare passwords
         salted = salted_password(mechanism, password.encode(errors="surrogatepass"), salt, iterations)
         records.append(user_record(kept_name, credential_of(mechanism, salted, salt, iterations)))
     async with _opened(settings) as store:
         await store.change_users(records)
-    return 0
+    return mechanisms
 
 
-async def remove(settings: Settings, name: str, mechanisms: Sequence[str]) -> int:
-    """Remove a user, or what it has of some mechanisms."""
+async def remove(settings: Settings, name: str, mechanisms: Sequence[str]) -> Sequence[str]:
+    """Remove a user, or what it has of some mechanisms; which those are."""
     kept_name = _name(name)
     async with _opened(settings) as store:
         has = [one.mechanism for one in store.users().get(kept_name, ())]
@@ -60,7 +62,7 @@ async def remove(settings: Settings, name: str, mechanisms: Sequence[str]) -> in
         if not gone:
             raise StartupError(f"there is no user {name!r}" + (" with this mechanism" if has else ""))
         await store.change_users([Kept(user_key(mechanism, kept_name)) for mechanism in gone])
-    return 0
+    return gone
 
 
 def _name(name: str) -> str:

@@ -109,6 +109,7 @@ class ClusterMember:
         self._handed_over: asyncio.Future[None] = self._loop.create_future()
         self._left: asyncio.Future[None] = self._loop.create_future()
         self._is_log_read = False
+        self._is_leaving = False
         self._is_closed = False
         self._announced: deque[TopicChange] = deque(maxlen=_MAX_ANNOUNCED)
         """Own changes that have not come back yet."""
@@ -135,6 +136,7 @@ class ClusterMember:
 
     async def leave(self) -> None:
         """Give away what this node leads; returns when other nodes have it, or it has waited long enough."""
+        self._is_leaving = True
         if self._joined.done() and not self.ended.done():
             self._event(self._membership.leave)
             await asyncio.wait((self._handed_over, self.ended), return_when=asyncio.FIRST_COMPLETED)
@@ -298,6 +300,8 @@ class ClusterMember:
         match news:
             case ViewChanged():
                 self._log_view(news)
+            case ServingChanged(serving) if self._is_leaving:
+                _log.info("= serving", extra={"what": serving.value, "reason": "this node leaves"})
             case ServingChanged(serving) if self._joined.done():
                 _log.warning("! serving", extra={"what": serving.value, "reason": news.cause})
             case NodeRefused(name, reason):

@@ -11,7 +11,7 @@ from typing import cast
 from bridge.connection.draining import LINGER_SECONDS, Drain
 from bridge.connection.intake import Intake
 from bridge.connection.owner import Owner
-from bridge.connection.parts import Refused, address_of, is_gone, join_with_end, looks_like_tls
+from bridge.connection.parts import Refused, address_of, is_gone, join_with_end, stranger
 from bridge.connection.responses import ResponseWriter
 from bridge.connection.runner import RequestRunner
 from bridge.connection.state import ConnectionState, Event, State
@@ -104,8 +104,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         try:
             self._intake.received(nbytes, self._loop.time())
         except FrameError as error:
-            reason = "tls_on_plaintext" if looks_like_tls(error.size) else error.reason
-            return self.refuse(Refused(reason, size=error.size))
+            return self.refuse(Refused(stranger(error.size) or error.reason, size=error.size))
         if self._drain is not None and self._intake.frames and self._drain.sent_on(self._state):
             self._state.on(Event.SENT_ON)
         self.wake()

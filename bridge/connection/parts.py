@@ -6,6 +6,7 @@ import socket
 from typing import Any
 
 _TLS_HANDSHAKE = 0x1603
+_HTTP = frozenset(int.from_bytes(method) for method in (b"GET ", b"HEAD", b"POST", b"PUT ", b"OPTI", b"PRI "))
 _CORK = getattr(socket, "TCP_CORK", None)
 
 
@@ -32,9 +33,14 @@ def address_of(name: Any) -> str:
     return str(name or "")
 
 
-def looks_like_tls(size: int) -> bool:
-    """Whether what was taken for the length of a frame is the beginning of a TLS handshake (RFC 8446, 5.1)."""
-    return size >> 16 == _TLS_HANDSHAKE
+def stranger(size: int) -> str | None:
+    """Of which protocol the bytes are that were taken for the length of a frame, where that is known; as a reason.
+
+    A TLS handshake (RFC 8446, 5.1) or a request of HTTP (RFC 9112, 3; RFC 9113, 3.4).
+    """
+    if size >> 16 == _TLS_HANDSHAKE:
+        return "tls_on_plaintext"
+    return "http" if size in _HTTP else None
 
 
 def is_gone(transport: asyncio.Transport) -> bool:

@@ -171,6 +171,7 @@ class Server:
             await side_by_side(
                 self._own.open(), self.security.start(), self._storage.mark_secret.load(self.admin, marks)
             )
+        self._tell_if_nobody_may_anything()
         cluster = self.cluster = Cluster(cluster_id(found, settings.pulsar.full_namespace))
         member = self._member = self._make_member(cluster, self._follow_views(cluster))
         self._tell_topic_changes(member)
@@ -228,6 +229,14 @@ class Server:
             keeps_users=self.settings.keeps_users,
             on_quotas=quotas.set_limits,
         )
+
+    def _tell_if_nobody_may_anything(self) -> None:
+        kafka = self.settings.kafka
+        if not self.security.authorizes or kafka.super_user_names or kafka.allow_everyone_if_no_acl_found:
+            return
+        if not self.metrics.security.acls.value:
+            text = "! nobody may do anything, nor add an ACL: there is no ACL and no super user"
+            _log.warning(text, extra={"setting": "kafka.super_users"})
 
     def _authorization(self) -> Authorization | None:
         """Who decides what clients may do."""

@@ -33,7 +33,7 @@ from bridge.telemetry.traffic import Amounts, Row, TrafficTable
 
 REJECTION_REASONS = (
     "too_large", "negative_size", "bad_header", "bad_body", "unknown_api", "unsupported_version",
-    "too_many_connections", "idle", "tls_on_plaintext", "not_logged_in", "no_principal",
+    "too_many_connections", "idle", "tls_on_plaintext", "http", "not_logged_in", "no_principal",
     "login_timeout", "session_expired", "no_namespace", "namespace_unavailable",
     "too_many_failed_logins", "no_memory", "other",
 )  # fmt: skip

@@ -62,6 +62,7 @@ def test_the_password_is_read_from_standard_input_and_told_nowhere(settings: Set
     command = [sys.executable, "-m", "bridge", "user", "add", "--config", str(config), "alice"]
     done = subprocess.run(command, input="open sesame\n", capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
+    assert done.stdout == "alice may log in by SCRAM-SHA-256, SCRAM-SHA-512\n"
     assert "sesame" not in done.stdout + done.stderr
     command[4:5] = ["list"]
     shown = subprocess.run(command[:-1], capture_output=True, text=True, timeout=60, check=True)

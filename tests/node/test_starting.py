@@ -59,6 +59,16 @@ def test_a_node_whose_port_is_taken_has_not_joined(pulsar: PulsarAddress) -> Non
         one.stop()
 
 
+def test_a_node_where_nobody_may_do_anything_says_so_and_its_regular_end_is_no_warning(
+    pulsar: PulsarAddress, caplog: pytest.LogCaptureFixture
+) -> None:
+    bridge = BridgeThread(settings_for(pulsar, pulsar.create_namespace(), {"kafka": {"authorizer": "kafka"}}))
+    bridge.start()
+    assert "! nobody may do anything, nor add an ACL: there is no ACL and no super user" in caplog.messages
+    bridge.stop()
+    assert "! serving" not in caplog.messages
+
+
 def test_a_start_waits_for_a_pulsar_that_comes_later(new_pulsar: NewPulsar, guard: Guard, tmp_path: Path) -> None:
     pulsar = new_pulsar()
     settings = settings_for(pulsar, "public/default", {"pulsar": {"wait_seconds": 60}})
