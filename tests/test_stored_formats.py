@@ -84,7 +84,7 @@ def test_the_cluster(record: Record, stored: bytes) -> None:
     assert decode(stored) == record
 
 
-def test_users_permissions_and_quotas() -> None:
+def test_users_permissions_quotas_and_configs_of_groups() -> None:
     state = SecurityState()
     key = "A" * 43 + "="
     for name, value in {
@@ -92,6 +92,7 @@ def test_users_permissions_and_quotas() -> None:
         f'"stored_key":"{key}","server_key":"{key}"}}',
         'acl:[2,"orders",3,"User:alice","*",3,3]': '{"level":1}',
         'quota:["producer_byte_rate",[["user","alice"]]]': '{"level":1,"value":1024.0}',
+        'config:["public/default","orders","share.auto.offset.reset"]': '{"level":1,"value":"earliest"}',
         'secret:["decoys"]': '{"level":1,"secret":"MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="}',
     }.items():
         state.apply(name, value.encode())
@@ -99,6 +100,7 @@ def test_users_permissions_and_quotas() -> None:
     assert state.credentials == {("SCRAM-SHA-256", "alice"): credential}
     assert list(state.entries) == [_ENTRY]
     assert state.quotas == {(checked_entity([(USER, "alice")]), QuotaKey.PRODUCE): 1024.0}
+    assert state.group_configs == {("public/default", "orders"): {"share.auto.offset.reset": "earliest"}}
     assert state.decoy_secret == b"0123456789abcdef0123456789abcdef"
     assert not state.unknown
 

@@ -1,28 +1,37 @@
-"""AlterConfigs: replace all configs of a topic (KIP-133); those not named return to their defaults.
+"""AlterConfigs: replace all configs of a topic or group (KIP-133); those not named return to their defaults.
 
-v2 is flexible. IncrementalAlterConfigs replaces it; older clients know only this one. Only topics have configs that can
-be changed: those of brokers and groups are the bridge's settings.
+v2 is flexible. IncrementalAlterConfigs replaces it; older clients know only this one. Only topics and groups have
+configs that can be changed: those of brokers are the bridge's settings.
 """
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from bridge.access.security_store.security_log import SecurityUnavailable
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message
-from bridge.requests.api import Api, Broker, ServedBy
+from bridge.requests.api import Api, Broker, RequestLimit, ServedBy
 from bridge.requests.audit import AuditedChange, word
 from bridge.requests.rights import each_config
 from bridge.requests.session import Session
 from bridge.runtime.futures import gathered
 from bridge.security import acls
+from bridge.security.quotas.entities import MAX_NAME_CHARACTERS
+from bridge.security.records import Kept, config_key, config_record
 from bridge.storage import names
 from bridge.storage.topics.administration import ConfigChange
 from bridge.storage.topics.configs import Operation
-from bridge.storage.topics.group_configs import check_group_configs
 from bridge.storage.topics.resources import ResourceType, is_number
 from bridge.storage.topics.topic import Topic
+
+MAX_GROUP_CONFIGS = 10_000
+"""More are not taken: each node has all of them in memory."""
+LIMITS = (
+    RequestLimit("configs that groups have", MAX_GROUP_CONFIGS, ErrorCode.POLICY_VIOLATION),
+    RequestLimit("characters of a group that has configs", MAX_NAME_CHARACTERS, ErrorCode.INVALID_REQUEST),
+)
 
 
 @message
@@ -35,7 +44,7 @@ class Config:
 
 @message
 class Resource:
-    """All configs that the topic is to have of its own."""
+    """All configs that the topic or group is to have of its own."""
 
     resource_type: Int8
     resource_name: str
@@ -69,7 +78,7 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Change each topic; the answer is sent when Pulsar applies it."""
+    """Change each topic and group; the answer is sent when Pulsar applies it, or has stored it."""
     times = Counter((one.resource_type, one.resource_name) for one in request.resources)
 
     async def alter(resource: Resource) -> Result:
@@ -78,7 +87,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
             resource.resource_type,
             resource.resource_name,
             [(config.name, Operation.SET, config.value) for config in resource.configs],
-            lambda present, defaults: asked,
+            lambda present, default: asked,
         )
         once = times[resource.resource_type, resource.resource_name] == 1
         return await change_configs(change, once, request.validate_only, broker)
@@ -93,8 +102,8 @@ class Changes(NamedTuple):
     name: str
     asked: Sequence[tuple[str, int, str | None]]
     """Names, operations and values, in the order asked for."""
-    of_topic: ConfigChange
-    """The changes as a function of a topic's configs."""
+    change: ConfigChange
+    """The changes as a function of what the resource has."""
 
 
 async def change_configs(changes: Changes, once: bool, validate_only: bool, broker: Broker) -> Result:
@@ -104,7 +113,9 @@ async def change_configs(changes: Changes, once: bool, validate_only: bool, brok
         _check(changes, once)
         if changes.type == ResourceType.TOPIC:
             topic = await _topic(changes.name, broker)
-            await broker.topics.administration.alter(topic, changes.of_topic, validate_only=validate_only)
+            await broker.topics.administration.alter(topic, changes.change, validate_only=validate_only)
+        elif changes.type == ResourceType.GROUP:
+            await _change_group(changes, validate_only, broker)
         else:
             _check_fixed(changes, broker)
     except KafkaError as error:
@@ -134,6 +145,30 @@ async def _topic(name: str, broker: Broker) -> Topic:
     return topic
 
 
+async def _change_group(changes: Changes, validate_only: bool, broker: Broker) -> None:
+    """Have all nodes know the configs of a group; REQUEST_TIMED_OUT: they may count, now or later, or not."""
+    if not changes.name:
+        raise _invalid("Default group resources are not allowed.")
+    if len(changes.name) > MAX_NAME_CHARACTERS:
+        raise _invalid(f"A group of more than {MAX_NAME_CHARACTERS} characters can have no configs.")
+    configs, namespace = broker.groups.configs, broker.settings.pulsar.full_namespace
+    present = configs.own(changes.name)
+    wanted = configs.check(changes.name, changes.change(present, lambda name: None))
+    records = [Kept(config_key(namespace, changes.name, name)) for name in present if name not in wanted]
+    new = {name: value for name, value in wanted.items() if present.get(name) != value}
+    records += [config_record(namespace, changes.name, name, value) for name, value in new.items()]
+    if validate_only or not records:
+        return
+    try:
+        if broker.security is None:
+            raise SecurityUnavailable("this node keeps no configs of groups")
+        if broker.security.group_config_count + len(new.keys() - present.keys()) > MAX_GROUP_CONFIGS:
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, f"There are {MAX_GROUP_CONFIGS} configs of groups already")
+        await broker.security.change_group_configs(records)
+    except SecurityUnavailable as error:
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, str(error)) from None
+
+
 def _check_fixed(changes: Changes, broker: Broker) -> None:
     """Refuse every change; to delete a config that is not set is none."""
     wanted = [name for name, operation, _ in changes.asked if operation != Operation.DELETE]
@@ -148,10 +183,6 @@ def _check_fixed(changes: Changes, broker: Broker) -> None:
         if not changes.name:
             raise _invalid("Subscription name can't be empty")
         raise _invalid("There are no subscriptions to what clients measure here (KIP-714).")
-    elif changes.type == ResourceType.GROUP:
-        if not changes.name:
-            raise _invalid("Default group resources are not allowed.")
-        check_group_configs(wanted, broker.settings.groups)
     else:
         raise _invalid(f"Unknown resource type {changes.type}")
 
@@ -191,4 +222,5 @@ API = Api(
     rights=each_config(acls.Operation.ALTER_CONFIGS),
     audit=audit,
     served_by=ServedBy.ITSELF,
+    limits=LIMITS,
 )

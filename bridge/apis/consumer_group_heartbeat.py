@@ -8,6 +8,7 @@ import uuid
 from typing import Annotated, Any
 
 from bridge.errors import KafkaError
+from bridge.groups.configs import CONSUMER_HEARTBEAT
 from bridge.groups.consumer.assignors import ASSIGNORS
 from bridge.groups.consumer.model import JOINING, LEAVING, LEAVING_STATIC, Assignment, assignment
 from bridge.groups.consumer.patterns import MAX_MATCHES
@@ -71,7 +72,9 @@ class Response:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response | DeferredResponse[Response]:
     """Take the heartbeat to its group; the answer comes when what it says is stored."""
-    interval = 0 if request.member_epoch < JOINING else broker.settings.groups.consumer_heartbeat_interval_ms
+    interval = (
+        broker.groups.configs.number(request.group_id, CONSUMER_HEARTBEAT) if request.member_epoch >= JOINING else 0
+    )
     try:
         _check(request, session.api_version)
         viewer = _viewer(broker, session)

@@ -20,7 +20,6 @@ from bridge.storage import names
 from bridge.storage.topics.broker_configs import broker_configs
 from bridge.storage.topics.config_table import ConfigType
 from bridge.storage.topics.configs import ConfigEntry, ConfigSource
-from bridge.storage.topics.group_configs import group_configs
 from bridge.storage.topics.resources import ResourceType, is_number
 
 
@@ -152,7 +151,7 @@ async def _client_metrics(name: str, broker: Broker) -> Sequence[ConfigEntry]:
 async def _group(name: str, broker: Broker) -> Sequence[ConfigEntry]:
     if name == "":
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
-    return group_configs(broker.settings.groups)
+    return broker.groups.configs.describe(name)
 
 
 def _check_node(name: str, otherwise: str, broker: Broker) -> None:

@@ -1,11 +1,11 @@
-"""IncrementalAlterConfigs: change single configs of a topic (KIP-339).
+"""IncrementalAlterConfigs: change single configs of a topic or group (KIP-339).
 
 v1 is flexible. All changes of a resource are made, or none.
 """
 
 from collections import Counter
 
-from bridge.apis.alter_configs import Changes, Response, Result, audit, change_configs
+from bridge.apis.alter_configs import LIMITS, Changes, Response, Result, audit, change_configs
 from bridge.kafka.message import Int8, message
 from bridge.requests.api import Api, Broker, ServedBy
 from bridge.requests.rights import each_config
@@ -26,7 +26,7 @@ class Config:
 
 @message
 class Resource:
-    """The changes to one topic."""
+    """The changes to one topic or group."""
 
     resource_type: Int8
     resource_name: str
@@ -42,7 +42,7 @@ class Request:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Change each topic; the answer is sent when Pulsar applies it."""
+    """Change each topic and group; the answer is sent when Pulsar applies it, or has stored it."""
     times = Counter((one.resource_type, one.resource_name) for one in request.resources)
 
     async def alter(resource: Resource) -> Result:
@@ -51,7 +51,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
             resource.resource_type,
             resource.resource_name,
             asked,
-            lambda present, defaults: apply_operations(present, asked, defaults),
+            lambda present, default: apply_operations(present, asked, default),
         )
         once = times[resource.resource_type, resource.resource_name] == 1
         return await change_configs(change, once, request.validate_only, broker)
@@ -71,4 +71,5 @@ API = Api(
     rights=each_config(acls.Operation.ALTER_CONFIGS),
     audit=audit,
     served_by=ServedBy.ITSELF,
+    limits=LIMITS,
 )

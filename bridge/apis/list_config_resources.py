@@ -41,7 +41,7 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """List them; subscriptions and groups have no configs of their own here, and are not listed."""
+    """List them; there are no subscriptions here. Groups are listed that have configs of their own, as in Kafka."""
     node = str(broker.cluster.node.id)
     types = request.resource_types or (list(ResourceType) if session.api_version else [ResourceType.CLIENT_METRICS])
     found: list[Resource] = []
@@ -52,6 +52,9 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
             found += [Resource(resource_name=name, resource_type=kind) for name in await broker.topics.names()]
         elif kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
             found.append(Resource(resource_name=node, resource_type=kind))
+        elif kind == ResourceType.GROUP and broker.security is not None:
+            groups = broker.security.group_configs(broker.settings.pulsar.full_namespace)
+            found += [Resource(resource_name=name, resource_type=kind) for name in groups]
     return Response(error_code=ErrorCode.NONE, config_resources=found)
 
 

@@ -18,6 +18,7 @@ from bridge.groups.budget import GroupMemory, MetadataBudget
 from bridge.groups.classic.coordinator import ClassicGroups, LoadedClassicGroup
 from bridge.groups.classic.events import Join, Joined, Leave, Sync, Synced
 from bridge.groups.classic.state import ClassicGroup
+from bridge.groups.configs import GroupConfigs
 from bridge.groups.consumer.coordinator import ConsumerGroups, LoadedConsumerGroup
 from bridge.groups.consumer.model import JOINING, ConsumerGroupState, GroupSnapshot
 from bridge.groups.consumer.state import ConsumerGroup, HeartbeatAnswer, MemberHeartbeat
@@ -57,15 +58,17 @@ class GroupCoordinator:
         clock: Clock | None = None,
         wall: Callable[[], float] = time.time,
         memory: GroupMemory | None = None,
+        configs: GroupConfigs | None = None,
     ) -> None:
-        """`memory`: what these groups may take, where others share it."""
+        """`memory`: what these groups may take, where others share it; `configs`: None where none can be set."""
+        self.configs = configs or GroupConfigs(settings)
         self._store = store
         self._clock: Clock = clock or asyncio.get_running_loop()
         budget, pattern_bytes = memory or GroupMemory(MetadataBudget(settings, metrics))
         self.metadata_budget = budget
         self._classic = ClassicGroups(store, settings, metrics, budget, self._clock, wall)
         self._consumer = ConsumerGroups(
-            store, settings, metrics, budget, self._clock, wall, Catalogue(topics, pattern_bytes)
+            store, settings, self.configs, metrics, budget, self._clock, wall, Catalogue(topics, pattern_bytes)
         )
         self.in_memory = LoadedGroups(self._classic.loaded, self._consumer.loaded)
         """For those who only look."""

@@ -102,7 +102,7 @@ class Server:
             writer=f"bridge-{secrets.token_hex(8)}",
             traffic=self.metrics.topics,
         )
-        self._own = NamespaceServices(storage, self.metrics)
+        self._own = NamespaceServices(storage, self.metrics, self.security)
         self._namespaces: Namespaces | None = None
         """Where clients work beside the bridge's own; None where all work there."""
         self.topics, self.store = self._own.topics, self._own.store
@@ -291,7 +291,7 @@ class Server:
         from bridge.tenants.namespaces import Namespaces
 
         rules = Tenants(self.settings.tenants, self._own.name, self.settings.pulsar.full_state_namespace)
-        return Namespaces(rules, self._storage, self.metrics, self._own, follower)
+        return Namespaces(rules, self._storage, self.metrics, self.security, self._own, follower)
 
     def _make_member(self, cluster: Cluster, endpoints: Sequence[Endpoint]) -> ClusterMember:
         settings = self.settings

@@ -1,10 +1,11 @@
-"""What is kept in Pulsar of users, permissions and quotas: keyed records, and what they make in memory.
+"""What is kept in Pulsar of users, permissions, quotas and groups' configs: keyed records, and what these make.
 
 A key is a kind and a JSON array of what the record is about; the kind is before the first colon:
 
     user:["SCRAM-SHA-512","alice"]
     acl:[2,"orders",3,"User:alice","*",3,3]
     quota:["producer_byte_rate",[["user","alice"]]]
+    config:["public/default","orders","share.auto.offset.reset"]
     secret:["decoys"]
 
 A value is a JSON object with a format level. No value deletes the key. The last record of a key counts.
@@ -31,6 +32,7 @@ MARKER: Final = "marker"
 _USER: Final = "user"
 _ACL: Final = "acl"
 _QUOTA: Final = "quota"
+_CONFIG: Final = "config"
 _DECOYS: Final = 'secret:["decoys"]'
 
 
@@ -95,6 +97,16 @@ def quota_key(entity: Entity, key: QuotaKey) -> str:
     return f"{_QUOTA}:{_json((key, entity))}"
 
 
+def config_record(namespace: str, group_id: str, name: str, value: str) -> Kept:
+    """A group of a namespace has this config."""
+    return Kept(config_key(namespace, group_id, name), _json({"level": LEVEL, "value": value}).encode())
+
+
+def config_key(namespace: str, group_id: str, name: str) -> str:
+    """The key of one config of a group."""
+    return f"{_CONFIG}:{_json((namespace, group_id, name))}"
+
+
 def secret_record(secret: bytes) -> Kept:
     """The secret of decoys, the same on all nodes."""
     return Kept(_DECOYS, _json({"level": LEVEL, "secret": b64encode(secret).decode()}).encode())
@@ -104,7 +116,7 @@ _CHANGES: Final = {_USER: Change.USERS, _ACL: Change.ACLS, _QUOTA: Change.QUOTAS
 
 
 class SecurityState:
-    """The users, permissions and quotas that the records read so far make."""
+    """The users, permissions, quotas and groups' configs that the records read so far make."""
 
     def __init__(self) -> None:
         self.credentials: dict[tuple[str, str], ScramCredential] = {}
@@ -113,6 +125,8 @@ class SecurityState:
         self.quotas: dict[tuple[Entity, QuotaKey], float] = {}
         self.limits = Limits()
         """The same, to be looked up."""
+        self.group_configs: dict[tuple[str, str], dict[str, str]] = {}
+        """By namespace and group: values by name, as they were given."""
         self.decoy_secret: bytes | None = None
         self.unknown: dict[str, str] = {}
         """The keys whose last value is not understood here, and why."""
@@ -121,7 +135,14 @@ class SecurityState:
     @property
     def live_records(self) -> int:
         """How many keys have a value, about."""
-        return len(self.credentials) + len(self.entries) + len(self.quotas) + len(self.unknown)
+        return (
+            len(self.credentials) + len(self.entries) + len(self.quotas) + self.group_config_count + len(self.unknown)
+        )
+
+    @property
+    def group_config_count(self) -> int:
+        """How many configs groups have of their own."""
+        return sum(map(len, self.group_configs.values()))
 
     def differences(self, former: "SecurityState") -> Iterator[tuple[str, str] | None]:
         """The keys that have another value than they had, and whether they were stored or deleted; None for each other.
@@ -132,6 +153,7 @@ class SecurityState:
             (lambda user: user_key(*user), former.credentials.copy(), self.credentials.copy()),
             (acl_key, former.entries.copy(), self.entries.copy()),
             (lambda quota: quota_key(*quota), former.quotas.copy(), self.quotas.copy()),
+            (lambda config: config_key(*config), former._configs(), self._configs()),
             (str, {_DECOYS: former.decoy_secret}, {_DECOYS: self.decoy_secret}),
             (str, former.unknown.copy(), self.unknown.copy()),
         ]
@@ -156,6 +178,8 @@ class SecurityState:
                 self._apply_acl(key, value)
             elif kind == _QUOTA:
                 self._apply_quota(key, value)
+            elif kind == _CONFIG:
+                self._apply_config(key, value)
             elif key == _DECOYS:
                 self.decoy_secret = None if value is None else _secret(value)
             else:
@@ -203,6 +227,24 @@ class SecurityState:
         if value is not None:
             limit = self.quotas[entity, known] = _limit(entity, known, value)
             self.limits.put(entity, known, limit)
+
+    def _apply_config(self, key: str, value: bytes | None) -> None:
+        match _identity(key):
+            case [str(namespace), str(group_id), str(name)] if key == config_key(namespace, group_id, name):
+                configs = self.group_configs.setdefault((namespace, group_id), {})
+                configs.pop(name, None)
+                try:
+                    if value is not None:
+                        configs[name] = _config(value)
+                finally:
+                    if not configs:
+                        del self.group_configs[namespace, group_id]
+            case _:
+                raise _NotUnderstood("its key names no group's config")
+
+    def _configs(self) -> dict[tuple[str, str, str], str]:
+        """One by one."""
+        return {(*of, name): value for of, own in self.group_configs.items() for name, value in own.items()}
 
 
 def _differences(
@@ -272,6 +314,13 @@ def _limit(entity: Entity, key: QuotaKey, value: bytes) -> float:
         return float(limit)
     except (InvalidQuota, OverflowError):
         raise _NotUnderstood("its value is no quota") from None
+
+
+def _config(value: bytes) -> str:
+    config = _fields(value).get("value")
+    if not isinstance(config, str):
+        raise _NotUnderstood("its value is no config")
+    return config
 
 
 def _secret(value: bytes) -> bytes:

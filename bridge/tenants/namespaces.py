@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from bridge import check
+from bridge.access.security_store.store import SecurityStore
 from bridge.cluster.membership.records import TopicChange
 from bridge.cluster.topics import VIEW_LOG
 from bridge.cluster.view_changes import ViewFollower
@@ -47,12 +48,19 @@ class Namespaces:
     """The namespaces beside the bridge's own, opened when needed (`connection.tenant_runner.TenantNamespaces`)."""
 
     def __init__(
-        self, rules: Tenants, storage: Storage, metrics: Metrics, own: NamespaceServices, follower: ViewFollower
+        self,
+        rules: Tenants,
+        storage: Storage,
+        metrics: Metrics,
+        security: SecurityStore,
+        own: NamespaceServices,
+        follower: ViewFollower,
     ) -> None:
         """`storage`, `own`: those of the bridge's own namespace; `follower`: of the nodes' views."""
         self.rules = rules
         self._storage = storage
         self._metrics = metrics
+        self._security = security
         self._own = own
         self._follower = follower
         self._announce: Callable[[TopicChange], None] = lambda change: None
@@ -173,7 +181,7 @@ class Namespaces:
         storage = storage_of(namespace, self._storage)
         await check.ensure_fit(storage.admin, storage.client, storage.settings)
         await self._look_for_another_cluster(namespace, storage.settings.pulsar)
-        services = NamespaceServices(storage, self._metrics, self._memory, self._own.store.slots)
+        services = NamespaceServices(storage, self._metrics, self._security, self._memory, self._own.store.slots)
         services.coordinate()
         try:
             await services.open()

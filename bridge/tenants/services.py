@@ -8,9 +8,11 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 
+from bridge.access.security_store.store import SecurityStore
 from bridge.cluster.membership.records import TopicChange, TopicEvent
 from bridge.config import Settings
 from bridge.groups.budget import GroupMemory
+from bridge.groups.configs import GroupConfigs
 from bridge.groups.coordinator import GroupCoordinator
 from bridge.groups.lag import LagTable
 from bridge.groups.mirror import Mirror
@@ -31,7 +33,12 @@ class NamespaceServices:
     """What the bridge has of one namespace: its topics, groups and offsets."""
 
     def __init__(
-        self, storage: Storage, metrics: Metrics, memory: GroupMemory | None = None, view_slots: int = 0
+        self,
+        storage: Storage,
+        metrics: Metrics,
+        security: SecurityStore,
+        memory: GroupMemory | None = None,
+        view_slots: int = 0,
     ) -> None:
         """`memory`, `view_slots`: of a namespace that is not the bridge's own."""
         settings = storage.settings
@@ -55,6 +62,7 @@ class NamespaceServices:
         self.offsets: Offsets
         self._catch_up_readers = storage.catch_up_readers
         self._memory = memory
+        self._configs = GroupConfigs(settings.groups, partial(security.configs_of_group, self.name))
         self._metrics = metrics.groups
         self.lag = LagTable(
             self.store,
@@ -70,7 +78,9 @@ class NamespaceServices:
     def coordinate(self) -> None:
         """Be ready for groups; on the event loop."""
         settings, metrics = self.settings.groups, self._metrics
-        self.groups = GroupCoordinator(self.store, settings, metrics, self.topics, memory=self._memory)
+        self.groups = GroupCoordinator(
+            self.store, settings, metrics, self.topics, memory=self._memory, configs=self._configs
+        )
         self.offsets = Offsets(self.store, self.groups, self.topics, settings, metrics, namespace=self.name)
         self._is_coordinating = True
 

@@ -39,8 +39,9 @@ def described(
     return {config.name: config for config in result.configs}
 
 
-def values(bridge: BridgeThread, topic: str, *names: str) -> dict[str, str]:
-    return {name: config.value for name, config in described(bridge, topic, *names).items()}
+def values(bridge: BridgeThread, topic: str, *names: str, resource_type: int = ResourceType.TOPIC) -> dict[str, str]:
+    found = described(bridge, topic, *names, resource_type=resource_type)
+    return {name: config.value for name, config in found.items()}
 
 
 def alter(

@@ -87,11 +87,12 @@ def test_a_broker_shows_its_settings_and_refuses_changes(bridge: BridgeThread) -
         next(iter(admin.incremental_alter_configs([resource]).values())).result(30)
 
 
-def test_a_group_shows_the_bridges_settings(bridge: BridgeThread) -> None:
+def test_a_group_shows_the_bridges_settings_and_kafkas_defaults(bridge: BridgeThread) -> None:
     groups = bridge.settings.groups
-    assert shown(bridge, ResourceType.GROUP, "any") == {
-        "consumer.heartbeat.interval.ms": (str(groups.consumer_heartbeat_interval_ms), True),
-        "consumer.session.timeout.ms": (str(groups.consumer_session_timeout_ms), True),
+    assert shown(bridge, ResourceType.GROUP, "any").items() >= {
+        ("consumer.heartbeat.interval.ms", (str(groups.consumer_heartbeat_interval_ms), False)),
+        ("consumer.session.timeout.ms", (str(groups.consumer_session_timeout_ms), False)),
+        ("share.auto.offset.reset", ("latest", False)),
     }
 
 

@@ -103,17 +103,34 @@ def test_confluent_kafka(bridge: BridgeThread) -> None:
     assert not found["min.insync.replicas"].is_read_only
 
 
-def alter_group(bridge: BridgeThread, *changes: tuple[str, int, str | None]) -> Any:
-    return alter(bridge, "g", *changes, resource_type=ResourceType.GROUP)
+def test_a_groups_configs_hold_for_it_at_once_and_go_with_what_deletes_them(bridge: BridgeThread) -> None:
+    group, other, name = unique("group"), unique("group"), "consumer.session.timeout.ms"
+    before = values(bridge, group, name, resource_type=ResourceType.GROUP)
+
+    def changed(*changes: tuple[str, int, str | None], validate_only: bool = False) -> Any:
+        return alter(bridge, group, *changes, resource_type=ResourceType.GROUP, validate_only=validate_only)
+
+    assert changed((name, Operation.SET, "46000"), validate_only=True).error_code == ErrorCode.NONE
+    assert values(bridge, group, name, resource_type=ResourceType.GROUP) == before
+    lock = "share.record.lock.duration.ms"
+    assert changed((name, Operation.SET, "46000"), (lock, Operation.SET, "20000")).error_code == ErrorCode.NONE
+    shown = values(bridge, group, name, lock, resource_type=ResourceType.GROUP)
+    assert shown == {name: "46000", lock: "20000"}
+    assert values(bridge, other, name, resource_type=ResourceType.GROUP) == before
+    refused = changed((name, Operation.SET, "1"), (lock, Operation.DELETE, None))
+    assert (refused.error_code, name in refused.error_message) == (ErrorCode.INVALID_CONFIG, True)
+    assert changed((lock, Operation.APPEND, "1")).error_code == ErrorCode.INVALID_CONFIG
+    assert values(bridge, group, name, lock, resource_type=ResourceType.GROUP) == shown
+    assert changed((name, Operation.DELETE, None)).error_code == ErrorCode.NONE
+    assert values(bridge, group, name, resource_type=ResourceType.GROUP) == before
 
 
-def test_a_group_has_no_configs_of_its_own(bridge: BridgeThread) -> None:
-    name, same = "consumer.session.timeout.ms", str(bridge.settings.groups.consumer_session_timeout_ms)
-    assert alter_group(bridge, (name, Operation.DELETE, None)).error_code == ErrorCode.NONE
-    for value in (same, "46000"):
-        refused = alter_group(bridge, (name, Operation.SET, value))
-        assert refused.error_code == ErrorCode.INVALID_CONFIG
-        assert same in refused.error_message and "groups.consumer_session_timeout_ms" in refused.error_message
+def test_kafka_configs_changes_a_groups_configs(bridge: BridgeThread) -> None:
+    entity = ("--entity-type", "groups", "--entity-name", unique("group"))
+    tool(bridge, CONFIGS, "--alter", *entity, "--add-config", "share.auto.offset.reset=earliest")
+    shown = "\n".join(tool(bridge, CONFIGS, "--describe", *entity))
+    assert "share.auto.offset.reset=earliest" in shown
+    assert "GROUP_CONFIG:share.auto.offset.reset=earliest" in shown
 
 
 def test_a_broker_config_that_is_not_set_can_be_deleted(bridge: BridgeThread) -> None:

@@ -5,7 +5,9 @@ from bridge.apis import (
     list_config_resources,
 )
 from bridge.kafka.error_codes import ErrorCode
+from bridge.storage.topics.configs import Operation
 from bridge.storage.topics.resources import ResourceType
+from tests.apis.configs import alter
 from tests.apis.wire import ask, unique
 from tests.support.bridges import BridgeThread
 
@@ -25,10 +27,18 @@ def test_resources_are_listed_by_type(bridge: BridgeThread) -> None:
     assert listed(bridge, 0) == set()
     everything = listed(bridge, 1)
     assert {(ResourceType.TOPIC, name), (ResourceType.BROKER, node), (ResourceType.BROKER_LOGGER, node)} <= everything
-    assert {resource_type for resource_type, _ in everything} == {
+    assert {resource_type for resource_type, _ in everything} - {ResourceType.GROUP} == {
         ResourceType.TOPIC,
         ResourceType.BROKER,
         ResourceType.BROKER_LOGGER,
     }
     assert listed(bridge, 1, ResourceType.BROKER) == {(ResourceType.BROKER, node)}
-    assert listed(bridge, 1, ResourceType.GROUP) == set()
+
+
+def test_groups_are_listed_that_have_configs_of_their_own(bridge: BridgeThread) -> None:
+    group, config = unique("group"), "share.auto.offset.reset"
+    assert (ResourceType.GROUP, group) not in listed(bridge, 1, ResourceType.GROUP)
+    alter(bridge, group, (config, Operation.SET, "earliest"), resource_type=ResourceType.GROUP)
+    assert (ResourceType.GROUP, group) in listed(bridge, 1, ResourceType.GROUP)
+    alter(bridge, group, (config, Operation.DELETE, None), resource_type=ResourceType.GROUP)
+    assert (ResourceType.GROUP, group) not in listed(bridge, 1, ResourceType.GROUP)

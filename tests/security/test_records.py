@@ -15,6 +15,8 @@ from bridge.security.records import (
     SecurityState,
     acl_key,
     acl_record,
+    config_key,
+    config_record,
     quota_key,
     quota_record,
     secret_record,
@@ -190,6 +192,36 @@ def test_a_quota_that_is_not_understood_does_not_count(key: str, value: str) -> 
     assert not state.quotas and list(state.unknown) == [key]
     state.apply(key, None)
     assert not state.unknown
+
+
+def test_a_groups_config_is_what_was_kept() -> None:
+    kept = config_record("public/default", "g", "share.auto.offset.reset", "earliest")
+    state = state_of(kept, config_record("public/other", "g", "share.auto.offset.reset", "latest"))
+    assert state.group_configs == {
+        ("public/default", "g"): {"share.auto.offset.reset": "earliest"},
+        ("public/other", "g"): {"share.auto.offset.reset": "latest"},
+    }
+    assert set(state.differences(SecurityState())) >= {(kept.key, "stored")}
+    state.apply(kept.key, None)
+    assert list(state.group_configs) == [("public/other", "g")] and state.live_records == 1
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ('config:["n","g","a"]', '{"level":1,"value":5}'),
+        ('config:["n","g","a"]', '{"level":2,"value":"x"}'),
+        ('config:["n","g", "a"]', '{"level":1,"value":"x"}'),
+        ('config:["n","g",5]', '{"level":1,"value":"x"}'),
+        ('config:["n","g"]', '{"level":1,"value":"x"}'),
+    ],
+)
+def test_a_config_that_is_not_understood_does_not_count_and_replaces_the_former_one(key: str, value: str) -> None:
+    state = state_of(config_record("n", "g", "a", "former"))
+    state.apply(key, value.encode())
+    assert list(state.unknown) == [key]
+    own = config_key("n", "g", "a") == key
+    assert state.group_configs == ({} if own else {("n", "g"): {"a": "former"}})
 
 
 def test_a_newer_form_of_a_quota_replaces_the_former_one() -> None:

@@ -127,7 +127,7 @@ class Scripted(Namespaces):
     def __init__(self) -> None:
         nothing: Any = None
         rules = Tenants(TenantSettings(max_namespaces=10_000), "public/own")
-        super().__init__(rules, nothing, Metrics(), nothing, nothing)
+        super().__init__(rules, nothing, Metrics(), nothing, nothing, nothing)
         self._plain = cast(Broker, object())
 
     async def _opened_services(self, namespace: str) -> Any:

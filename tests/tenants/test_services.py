@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack
 
 import pytest_asyncio
 
+from bridge.access.security_store.store import SecurityStore
 from bridge.check.state_namespace import make_namespace
 from bridge.cluster.membership.records import TopicChange, TopicEvent
 from bridge.groups.budget import GroupMemory, MetadataBudget
@@ -46,10 +47,11 @@ async def two(pulsar: PulsarAddress) -> AsyncIterator[tuple[NamespaceServices, N
         await client.start()
         await make_namespace(admin, settings)
         stack.push_async_callback(client.close)
+        security = SecurityStore(client, admin, settings.pulsar, metrics.security)
         memory = GroupMemory(MetadataBudget(settings.groups, metrics.groups), 1024)
         made = (
-            NamespaceServices(storage, metrics),
-            NamespaceServices(storage_of(other, storage), metrics, memory, VIEW_SLOTS),
+            NamespaceServices(storage, metrics, security),
+            NamespaceServices(storage_of(other, storage), metrics, security, memory, VIEW_SLOTS),
         )
         for services in made:
             services.coordinate()

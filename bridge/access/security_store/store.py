@@ -1,4 +1,4 @@
-"""Users, permissions and quotas of all nodes: what is asked of them, and what administrators change.
+"""Users, permissions, quotas and groups' configs of all nodes: what is asked of them, and what administrators change.
 
 What is asked is answered from memory, also while Pulsar is away. What is changed counts on this node when it is
 answered, and on the others as soon as they have read it.
@@ -6,7 +6,7 @@ answered, and on the others as soon as they have read it.
 
 import asyncio
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from bridge.access.security_store.security_log import SecurityLog, SecurityUnavailable
@@ -24,6 +24,7 @@ from bridge.telemetry import log
 from bridge.telemetry.metrics import SecurityMetrics
 
 _SECRET_BYTES: Final = 32
+_NONE: Final[Mapping[str, str]] = {}
 
 _log = log.get(__name__)
 
@@ -150,6 +151,25 @@ class SecurityStore:
 
     async def change_quotas(self, records: Sequence[Kept]) -> None:
         """Store quotas, or delete them (`records.quota_record`, `quota_key`); SecurityUnavailable if not in time."""
+        await self._log.append(records)
+
+    # ---- configs of groups -------------------------------------------------------------------------------------------
+
+    def group_configs(self, namespace: str) -> Mapping[str, Mapping[str, str]]:
+        """Those that groups of a namespace have of their own, by group."""
+        return {group_id: own for (of, group_id), own in self._log.state.group_configs.items() if of == namespace}
+
+    def configs_of_group(self, namespace: str, group_id: str) -> Mapping[str, str]:
+        """Those that a group has of its own."""
+        return self._log.state.group_configs.get((namespace, group_id), _NONE)
+
+    @property
+    def group_config_count(self) -> int:
+        """How many configs groups have of their own, in all namespaces."""
+        return self._log.state.group_config_count
+
+    async def change_group_configs(self, records: Sequence[Kept]) -> None:
+        """Store configs, or delete them (`records.config_record`, `config_key`); SecurityUnavailable if not in time."""
         await self._log.append(records)
 
     def _changed(self, changes: set[Change]) -> None:

@@ -17,6 +17,7 @@ from bridge.config import GroupSettings
 from bridge.errors import KafkaError
 from bridge.groups.budget import MemberSizes, MetadataBudget, subscription_bytes
 from bridge.groups.classic.events import Leave
+from bridge.groups.configs import CONSUMER_SESSION, GroupConfigs
 from bridge.groups.consumer import records as consumer_records
 from bridge.groups.consumer.model import JOINING, NOTHING, GroupSnapshot, View
 from bridge.groups.consumer.state import ConsumerGroup, ConsumerGroupConfig, HeartbeatAnswer, MemberHeartbeat
@@ -94,6 +95,7 @@ class ConsumerGroups:
         self,
         store: GroupRecordStore,
         settings: GroupSettings,
+        configs: GroupConfigs,
         metrics: GroupMetrics,
         budget: MetadataBudget,
         clock: Clock,
@@ -108,7 +110,8 @@ class ConsumerGroups:
         self._clock = clock
         self._wall = wall
         self._catalogue = catalogue
-        self._limits = ConsumerGroupConfig(settings.consumer_session_timeout_ms / 1000, settings.consumer_max_members)
+        self._configs = configs
+        self._most_members = settings.consumer_max_members
         self._timers: Timers[LoadedConsumerGroup] = Timers(clock, self._wake)
         self._saving: set[asyncio.Future[None]] = set()
 
@@ -204,7 +207,7 @@ class ConsumerGroups:
     # ---- inside ------------------------------------------------------------------------------------------------------
 
     def _take_in(self, group_id: str, snapshot: GroupSnapshot) -> LoadedConsumerGroup:
-        group = ConsumerGroup(group_id, self._limits, self._clock.time(), snapshot)
+        group = ConsumerGroup(group_id, self._limits(group_id), self._clock.time(), snapshot)
         sizes = MemberSizes(self._budget, snapshot.members.values())
         loaded = self.loaded[group_id] = LoadedConsumerGroup(group, snapshot, sizes)
         self._metrics.loaded.inc()
@@ -226,6 +229,9 @@ class ConsumerGroups:
             _log.warning("! topics of a group not looked at", extra={"group": loaded.group.id, "reason": str(error)})
             return None
 
+    def _limits(self, group_id: str) -> ConsumerGroupConfig:
+        return ConsumerGroupConfig(self._configs.number(group_id, CONSUMER_SESSION) / 1000, self._most_members)
+
     # ---- what happens to a group -------------------------------------------------------------------------------------
 
     def _do(self, loaded: LoadedConsumerGroup, event: Callable[[ConsumerGroup, float], _T]) -> "asyncio.Future[_T]":
@@ -233,6 +239,7 @@ class ConsumerGroups:
         answer: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
         if loaded.gone:
             raise KafkaError(loaded.gone, "another node coordinates this group now")
+        loaded.group.limits = self._limits(loaded.group.id)
         before = loaded.group.snapshot
         result = event(loaded.group, self._clock.time())
         after = loaded.group.snapshot

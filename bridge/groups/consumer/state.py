@@ -92,7 +92,7 @@ class HeartbeatAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupConfig:
-    """The bounds and times in seconds that hold for all consumer groups."""
+    """The bounds and times in seconds that hold for a consumer group."""
 
     session_timeout: float = 45.0
     most_members: int = 2**31 - 1
@@ -106,7 +106,8 @@ class ConsumerGroup:
     ) -> None:
         self.id = group_id
         self.snapshot = snapshot or GroupSnapshot()
-        self._limits = limits
+        self.limits = limits
+        """What holds from the next event on."""
         self._sessions: dict[str, float] = {}
         self._revocations: dict[str, float] = {}  # when those who have to give something back must have done so
         self._keep_time(now)
@@ -208,7 +209,7 @@ class ConsumerGroup:
         return gone
 
     def _heard_of(self, member: ConsumerMember, before: ConsumerMember, now: float) -> None:
-        self._sessions[member.id] = now + self._limits.session_timeout
+        self._sessions[member.id] = now + self.limits.session_timeout
         if member.state is not MemberState.UNREVOKED:
             self._revocations.pop(member.id, None)
         elif member.revoking != before.revoking or member.epoch != before.epoch:
@@ -219,7 +220,7 @@ class ConsumerGroup:
     def _keep_time(self, now: float) -> None:
         """Every member has a session, those that revoke a time to do so, no others."""
         members = self.snapshot.members
-        session = now + self._limits.session_timeout
+        session = now + self.limits.session_timeout
         self._sessions = {one: self._sessions.get(one, session) for one in members}
         self._revocations = {
             one.id: self._revocations.get(one.id, now + one.rebalance_timeout_ms / 1000)
@@ -231,8 +232,8 @@ class ConsumerGroup:
 
     def _check_room(self, member_id: str) -> None:
         members = self.snapshot.members
-        if len(members) >= self._limits.most_members and member_id not in members:
-            text = f"The consumer group has reached its maximum capacity of {self._limits.most_members} members."
+        if len(members) >= self.limits.most_members and member_id not in members:
+            text = f"The consumer group has reached its maximum capacity of {self.limits.most_members} members."
             raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
 
     def _member(self, member_id: str) -> ConsumerMember:

@@ -25,8 +25,8 @@ from bridge.telemetry import log
 
 _log = log.get(__name__)
 
-ConfigChange = Callable[[dict[str, str], TopicDefaults], Mapping[str, str | None]]
-"""Returns the configs that a topic should have, from those it has."""
+ConfigChange = Callable[[Mapping[str, str], Callable[[str], str | None]], Mapping[str, str | None]]
+"""Returns the configs that a topic or group should have, from those it has and the defaults of all."""
 
 _POLICY_TIMEOUT_SECONDS = 10.0
 _SIZES_LIFETIME_SECONDS = 1.0
@@ -174,7 +174,7 @@ class Administration:
                 for _ in range(_MAX_TRIES):
                     configured = await self._read_configs(topic)
                     present = configs.current_configs(configured.kept, configured.actual, configured.defaults)
-                    wanted = configs.validate(change(present, configured.defaults), configured.defaults, present)
+                    wanted = configs.validate(change(present, configured.defaults.value), configured.defaults, present)
                     if validate_only:
                         return
                     # the policies first: if Pulsar refuses one, nothing has changed

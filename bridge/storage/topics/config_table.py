@@ -4,7 +4,7 @@ No config is accepted and then ignored. What a client may do with one is its `Co
 the table is refused by name.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import Final
@@ -59,6 +59,8 @@ class Config:
     apart: int | None = None
     """A value that is legal beside those from `minimum` to `maximum`."""
     choices: tuple[str, ...] = ()
+    fault: Callable[[str], str | None] | None = None
+    """Why a text is none of its values, where no list and no number says so."""
 
 
 _KAFKA_FILES: Final = (

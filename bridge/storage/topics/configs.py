@@ -4,7 +4,7 @@ What a client has set is kept in one property of the topic, in Kafka's words, so
 Where Pulsar's policy has been changed since, the policy is what is shown. `config_table` has the configs themselves.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final, NamedTuple
@@ -32,6 +32,7 @@ class ConfigSource(IntEnum):
     STATIC_BROKER = 4
     DEFAULT = 5
     LOGGER = 6
+    GROUP = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +98,9 @@ def validate(
             raise _invalid(f"Unknown topic config name: {name}")
         if value is None:
             raise _invalid(f"Null value not supported for topic configs: {name}")
-        value = value.strip()
-        _check_type(config, value)
+        kept[name] = checked_value(config, value)
         if config.support is ConfigSupport.FIXED:
-            _check_fixed(config, value, defaults)
-        kept[name] = _normal(config, value)
+            _check_fixed(config, kept[name], defaults)
     if is_compacted(kept) and kept.get("entry.format") == KAFKA:
         raise _invalid(
             "entry.format is pulsar where cleanup.policy says compact: Pulsar cannot compact Kafka's batches"
@@ -111,6 +110,13 @@ def validate(
         text = f"max.message.bytes {largest} is above kafka.max_request_bytes, {defaults.max_message_bytes}"
         raise _invalid(text)
     return kept
+
+
+def checked_value(config: Config, value: str) -> str:
+    """The value as it is kept; INVALID_CONFIG if it is none of the config's."""
+    value = value.strip()
+    _check_type(config, value)
+    return _normal(config, value)
 
 
 def to_policies(configs: Mapping[str, str], defaults: TopicDefaults) -> Policies:
@@ -180,9 +186,11 @@ class Operation(IntEnum):
 
 
 def apply_operations(
-    configs: Mapping[str, str], changes: Iterable[tuple[str, int, str | None]], defaults: TopicDefaults
+    configs: Mapping[str, str],
+    changes: Iterable[tuple[str, int, str | None]],
+    default: Callable[[str], str | None] = lambda name: None,
 ) -> dict[str, str | None]:
-    """The configs after these (name, operation, value), before `validate`."""
+    """The configs after these (name, operation, value), before they are checked. `default`: of a list."""
     result: dict[str, str | None] = dict(configs)
     for name, operation, value in changes:
         if operation == Operation.DELETE:
@@ -191,7 +199,7 @@ def apply_operations(
             result[name] = value
         elif operation in (Operation.APPEND, Operation.SUBTRACT):
             present = result.get(name)
-            present = defaults.value(name) or "" if present is None else present
+            present = default(name) or "" if present is None else present
             result[name] = _edited(name, Operation(operation), present, value or "")
         else:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no operation {operation} on configs")
@@ -229,6 +237,8 @@ def _check_type(config: Config, value: str) -> None:
             raise _wrong(config, value, "Expected value to be either true or false")
     elif config.type in _LARGEST:
         _check_number(config, value)
+    elif config.fault is not None and (fault := config.fault(value)) is not None:
+        raise _wrong(config, value, fault)
 
 
 def _check_number(config: Config, value: str) -> None:

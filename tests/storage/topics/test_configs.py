@@ -168,9 +168,11 @@ def test_policies_set_through_pulsar_are_shown() -> None:
 def test_changing_one_config_leaves_policies_set_through_pulsar() -> None:
     actual = Policies(Retention(5, -1))
     present = current_configs({}, actual, DEFAULTS)
-    after = apply_operations(present, [("segment.ms", Operation.SET, "5")], DEFAULTS)
+    after = apply_operations(present, [("segment.ms", Operation.SET, "5")], DEFAULTS.value)
     assert to_policies(validate(after, DEFAULTS), DEFAULTS) == actual
-    gone = apply_operations(present, [("retention.ms", Operation.DELETE, None), ("retention.bytes", 1, None)], DEFAULTS)
+    gone = apply_operations(
+        present, [("retention.ms", Operation.DELETE, None), ("retention.bytes", 1, None)], DEFAULTS.value
+    )
     assert to_policies(validate(gone, DEFAULTS), DEFAULTS) == Policies()
 
 
@@ -188,7 +190,9 @@ def test_changing_one_config_leaves_policies_set_through_pulsar() -> None:
     ],
 )
 def test_lists_grow_and_shrink(present: dict[str, str], operation: int, value: str | None, after: str | None) -> None:
-    assert apply_operations(present, [("cleanup.policy", operation, value)], DEFAULTS).get("cleanup.policy") == after
+    assert (
+        apply_operations(present, [("cleanup.policy", operation, value)], DEFAULTS.value).get("cleanup.policy") == after
+    )
 
 
 @pytest.mark.parametrize(
@@ -201,5 +205,5 @@ def test_lists_grow_and_shrink(present: dict[str, str], operation: int, value: s
 )
 def test_wrong_changes_are_refused(name: str, operation: int, value: str | None, code: ErrorCode) -> None:
     with pytest.raises(KafkaError) as raised:
-        apply_operations({}, [(name, operation, value)], DEFAULTS)
+        apply_operations({}, [(name, operation, value)], DEFAULTS.value)
     assert raised.value.code == code
