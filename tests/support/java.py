@@ -16,11 +16,14 @@ from tests.support.programs import require
 
 KAFKA_VERSION = "4.1.1"
 OLD_KAFKA_VERSION = "3.9.1"
+FLINK_VERSION = "2.1.0"
+FLINK_KAFKA_VERSION = "4.0.1-2.0"
 COMMAND_TIMEOUT = 120.0
 QUICK_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 """For programs that live for seconds, on few cores."""
 _LOGGING = ("org.slf4j", "slf4j-simple", "1.7.36")
 _APACHE = "org.apache.kafka"
+_FLINK = "org.apache.flink"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,17 @@ CONNECT = Jars(
         _LOGGING,
     ),
 )
+FLINK = Jars(
+    f"flink-{FLINK_VERSION}-kafka-{FLINK_KAFKA_VERSION}",
+    (
+        (_FLINK, "flink-clients", FLINK_VERSION),
+        (_FLINK, "flink-connector-base", FLINK_VERSION),
+        (_FLINK, "flink-connector-datagen", FLINK_VERSION),
+        (_FLINK, "flink-connector-kafka", FLINK_KAFKA_VERSION),
+        _LOGGING,
+    ),
+)
+"""A whole Flink, 80 MB; its connector brings kafka-clients 3.9."""
 DEFINITIONS = Jar(
     "00247122a572c3d3ae4eb60a50192a5811bc0181f51923d13018600f892e821d", f"{_APACHE}:kafka-clients:{KAFKA_VERSION}"
 )
