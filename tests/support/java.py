@@ -16,6 +16,7 @@ from tests.support.programs import require
 
 KAFKA_VERSION = "4.1.1"
 OLD_KAFKA_VERSION = "3.9.1"
+OLDEST_KAFKA_VERSION = "2.8.2"
 FLINK_VERSION = "2.1.0"
 FLINK_KAFKA_VERSION = "4.0.1-2.0"
 COMMAND_TIMEOUT = 120.0
@@ -38,14 +39,16 @@ KAFKA = Jars(
     f"kafka-{KAFKA_VERSION}",
     ((_APACHE, "kafka-tools", KAFKA_VERSION), (_APACHE, "kafka_2.13", KAFKA_VERSION), _LOGGING),
 )
-OLD_CLIENTS = Jars(
-    f"kafka-clients-{OLD_KAFKA_VERSION}",
-    (
-        (_APACHE, "kafka-clients", OLD_KAFKA_VERSION),
-        ("com.fasterxml.jackson.core", "jackson-databind", "2.16.2"),
-        _LOGGING,
-    ),
-)
+
+
+def _clients(version: str) -> Jars:
+    """The Java client of some version alone, with what our drivers need."""
+    jackson = ("com.fasterxml.jackson.core", "jackson-databind", "2.16.2")
+    return Jars(f"kafka-clients-{version}", ((_APACHE, "kafka-clients", version), jackson, _LOGGING))
+
+
+OLD_CLIENTS = _clients(OLD_KAFKA_VERSION)
+OLDEST_CLIENTS = _clients(OLDEST_KAFKA_VERSION)
 STREAMS = Jars(f"kafka-streams-{KAFKA_VERSION}", ((_APACHE, "kafka-streams", KAFKA_VERSION), _LOGGING))
 CONNECT = Jars(
     f"kafka-connect-{KAFKA_VERSION}",
