@@ -18,10 +18,10 @@ from tests.clients.families.kafka_python import KafkaPython
 from tests.clients.families.kcat import Kcat
 from tests.clients.families.old_kafka_python import OldKafkaPython
 from tests.clients.model import CODECS, Admin, Client, Codec, Delivery, Draft, Groups
-from tests.support.java import KAFKA, OLD_CLIENTS
+from tests.support.java import KAFKA, OLD_CLIENTS, OLDEST_CLIENTS
 
 FAMILIES = ("kafka-python", "kafka-python-2", "confluent", "aiokafka", "kcat", "java", "java-3.9")
-JAVAS = {"java": KAFKA, "java-3.9": OLD_CLIENTS}
+JAVAS = {"java": KAFKA, "java-3.9": OLD_CLIENTS, "java-2.8": OLDEST_CLIENTS}
 
 _ALL = set(FAMILIES)
 _JAVA = {"java", "java-3.9"}

@@ -25,6 +25,8 @@ WHOLE = {
     "test_console_tools": "Java console tools",
     "test_admin_tools": "Java admin tools",
     "test_connect": "Kafka Connect",
+    "test_connect_exactly_once": "Kafka Connect",
+    "test_flink": "Flink's Kafka sink",
     "test_streams": "Kafka Streams",
     "test_old_clients": "clients of Kafka 0.8.2 to 0.10.1",
     "test_spark_contract": "Spark's Kafka connector",

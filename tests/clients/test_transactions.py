@@ -7,7 +7,7 @@ with the ends that the same server tells.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from itertools import count
 from pathlib import Path
 
@@ -21,11 +21,15 @@ from tests.clients.transactions.confluent import ConfluentTransactions
 from tests.clients.transactions.go_client import GoTransactions
 from tests.clients.transactions.java import JavaTransactions
 from tests.clients.transactions.kafka_python import KafkaPythonTransactions
-from tests.clients.transactions.model import Copier, Ended, Family, Fenced, Producer, Reader, Seen
+from tests.clients.transactions.kcat import KcatReaders, KcatTransaction
+from tests.clients.transactions.model import Copier, Ended, Family, Fenced, Producer, Reader, Readers, Seen
 from tests.clients.transactions.raw import READ_COMMITTED, READ_UNCOMMITTED, RawProducer
 from tests.faults.processes import let_pass
 
-FAMILIES = ("confluent", "kafka-python", "aiokafka", "java", "java-3.9")
+FAMILIES = ("confluent", "kafka-python", "aiokafka", "java", "java-3.9", "java-2.8")
+KCAT = "kcat"
+KCAT_SENDS = tuple(letter * 10_000 for letter in "abc")
+"""It reads 4 KiB of its input at a time: the first two are on their way before its end."""
 GO = "franz-go"
 SHORT_MS = 1_000
 """A time-out that is waited for; Kafka looks every ten seconds."""
@@ -37,7 +41,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     known = (*FAMILIES, GO) if metafunc.config.getoption("--go", default=False) else FAMILIES
     for name in ("family", "writer", "reader"):
         if name in metafunc.fixturenames:
-            metafunc.parametrize(name, known)
+            metafunc.parametrize(name, (*known, KCAT) if name == "reader" else known)
 
 
 class Families:
@@ -46,6 +50,10 @@ class Families:
     def __init__(self, endpoint: Endpoint, directory: Path) -> None:
         self._bootstrap, self._directory = endpoint.kafka, directory
         self._made: dict[str, Family] = {}
+
+    def readers_of(self, name: str) -> Readers:
+        """The families, and kcat, which has readers alone: a transaction of its is a whole run."""
+        return KcatReaders(self._bootstrap) if name == KCAT else self[name]
 
     def __getitem__(self, name: str) -> Family:
         if name not in self._made:
@@ -383,7 +391,7 @@ def test_an_instance_that_comes_back_aborts_what_it_had_open(stage: Make, family
     assert until_read(reader, 1) == ["of the one that is back"]
 
 
-def test_a_mixed_log_is_read_by_every_client(stage: Make, writer: str, reader: str) -> None:
+def test_a_mixed_log_is_read_by_every_client(stage: Make, families: Families, writer: str, reader: str) -> None:
     here = stage(writer, PARTITIONS)
     producer = here.producer()
     seen: dict[bool, Seen] = {level: {partition: [] for partition in range(PARTITIONS)} for level in (True, False)}
@@ -401,9 +409,9 @@ def test_a_mixed_log_is_read_by_every_client(stage: Make, writer: str, reader: s
     producer.begin()
     producer.send(here.topic, ["open"])
     seen[False][0].append("open")
-    there = stage(reader, PARTITIONS)
     for committed, wanted in seen.items():
-        assert there.reader(committed=committed, topic=here.topic).read() == wanted
+        with closing(families.readers_of(reader).reader(here.topic, range(PARTITIONS), committed=committed)) as there:
+            assert there.read() == wanted
 
 
 def test_copiers_copy_exactly_once_while_members_come_and_go(stage: Make, family: str) -> None:
@@ -443,3 +451,57 @@ def test_copiers_copy_exactly_once_while_members_come_and_go(stage: Make, family
         for copier in copiers:
             copier.stop()
     assert copied == wanted
+
+
+@pytest.fixture
+def kcat(clients: Clients, families: Families) -> Iterator[Callable[[Stage], KcatTransaction]]:
+    """Begin a transaction of kcat's, with the raw producer's id."""
+    with ExitStack() as running:
+
+        def begin(here: Stage) -> KcatTransaction:
+            here.producer(unique("earlier"))  # kcat waits 5 s for a coordinator, and a Kafka's first one takes longer
+            begun = KcatTransaction(clients.endpoint.kafka, here.topic, here.raw.transactional_id)
+            running.callback(begun.close)
+            return begun
+
+        yield begin
+
+
+def test_a_run_of_kcat_is_a_transaction(
+    stage: Make, families: Families, kcat: Callable[[Stage], KcatTransaction]
+) -> None:
+    here = stage("confluent")
+    everything = here.reader(committed=False)
+    committed = families.readers_of(KCAT).reader(here.topic, [0], committed=True)
+    here.write("before")
+    running = kcat(here)
+    running.send(*KCAT_SENDS)
+    assert until_read(everything, 2)[:2] == ["before", KCAT_SENDS[0]]
+    assert until_read(committed, 1) == ["before"]
+    assert committed.position(0) == 1
+    running.commit()
+    here.write("after")
+    assert until_read(committed, len(KCAT_SENDS) + 1) == [*KCAT_SENDS, "after"]
+    assert here.is_at_end(committed, READ_COMMITTED)
+
+
+@pytest.mark.parametrize("killed", [True, False], ids=["killed", "alive"])
+def test_a_second_run_of_kcat_fences_the_first(
+    stage: Make, families: Families, kcat: Callable[[Stage], KcatTransaction], killed: bool
+) -> None:
+    here = stage("confluent")
+    everything = here.reader(committed=False)
+    committed = families.readers_of(KCAT).reader(here.topic, [0], committed=True)
+    first = kcat(here)
+    first.send(*KCAT_SENDS)
+    assert KCAT_SENDS[0] in until_read(everything, 1)
+    if killed:
+        first.close()
+    second = kcat(here)
+    second.send("of the second")
+    second.commit()
+    if not killed:
+        with pytest.raises(Ended):
+            first.commit()
+    assert until_read(committed, 1) == ["of the second"]
+    assert here.is_at_end(committed, READ_COMMITTED)

@@ -10,7 +10,16 @@ import sys
 
 from bridge.errors import StartupError
 from bridge.standalone.maven import JarsError
-from tests.support.java import CONNECT, KAFKA, OLD_CLIENTS, STREAMS, definitions_jar, jars_directory
+from tests.support.java import (
+    CONNECT,
+    FLINK,
+    KAFKA,
+    OLD_CLIENTS,
+    OLDEST_CLIENTS,
+    STREAMS,
+    definitions_jar,
+    jars_directory,
+)
 from tests.support.old_kafka_python import old_kafka_python
 from tests.support.pulsar_proxy import proxy_jars
 
@@ -20,7 +29,7 @@ def main(only: list[str]) -> int:
     try:
         definitions_jar()
         if only != ["definitions"]:
-            for jars in (KAFKA, OLD_CLIENTS, STREAMS, CONNECT):
+            for jars in (KAFKA, OLD_CLIENTS, OLDEST_CLIENTS, STREAMS, CONNECT, FLINK):
                 jars_directory(jars)
             proxy_jars()
             old_kafka_python()

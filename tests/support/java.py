@@ -16,11 +16,15 @@ from tests.support.programs import require
 
 KAFKA_VERSION = "4.1.1"
 OLD_KAFKA_VERSION = "3.9.1"
+OLDEST_KAFKA_VERSION = "2.8.2"
+FLINK_VERSION = "2.1.0"
+FLINK_KAFKA_VERSION = "4.0.1-2.0"
 COMMAND_TIMEOUT = 120.0
 QUICK_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 """For programs that live for seconds, on few cores."""
 _LOGGING = ("org.slf4j", "slf4j-simple", "1.7.36")
 _APACHE = "org.apache.kafka"
+_FLINK = "org.apache.flink"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +39,16 @@ KAFKA = Jars(
     f"kafka-{KAFKA_VERSION}",
     ((_APACHE, "kafka-tools", KAFKA_VERSION), (_APACHE, "kafka_2.13", KAFKA_VERSION), _LOGGING),
 )
-OLD_CLIENTS = Jars(
-    f"kafka-clients-{OLD_KAFKA_VERSION}",
-    (
-        (_APACHE, "kafka-clients", OLD_KAFKA_VERSION),
-        ("com.fasterxml.jackson.core", "jackson-databind", "2.16.2"),
-        _LOGGING,
-    ),
-)
+
+
+def _clients(version: str) -> Jars:
+    """The Java client of some version alone, with what our drivers need."""
+    jackson = ("com.fasterxml.jackson.core", "jackson-databind", "2.16.2")
+    return Jars(f"kafka-clients-{version}", ((_APACHE, "kafka-clients", version), jackson, _LOGGING))
+
+
+OLD_CLIENTS = _clients(OLD_KAFKA_VERSION)
+OLDEST_CLIENTS = _clients(OLDEST_KAFKA_VERSION)
 STREAMS = Jars(f"kafka-streams-{KAFKA_VERSION}", ((_APACHE, "kafka-streams", KAFKA_VERSION), _LOGGING))
 CONNECT = Jars(
     f"kafka-connect-{KAFKA_VERSION}",
@@ -53,6 +59,17 @@ CONNECT = Jars(
         _LOGGING,
     ),
 )
+FLINK = Jars(
+    f"flink-{FLINK_VERSION}-kafka-{FLINK_KAFKA_VERSION}",
+    (
+        (_FLINK, "flink-clients", FLINK_VERSION),
+        (_FLINK, "flink-connector-base", FLINK_VERSION),
+        (_FLINK, "flink-connector-datagen", FLINK_VERSION),
+        (_FLINK, "flink-connector-kafka", FLINK_KAFKA_VERSION),
+        _LOGGING,
+    ),
+)
+"""A whole Flink, 80 MB; its connector brings kafka-clients 3.9."""
 DEFINITIONS = Jar(
     "00247122a572c3d3ae4eb60a50192a5811bc0181f51923d13018600f892e821d", f"{_APACHE}:kafka-clients:{KAFKA_VERSION}"
 )

@@ -65,14 +65,18 @@ class Copier(Protocol):
         """End, between two transactions; raises what it failed with."""
 
 
-class Family(Protocol):
+class Readers(Protocol):
+    """A client family that reads at either level."""
+
+    def reader(self, topic: str, partitions: Sequence[int], *, committed: bool) -> Reader:
+        """A reader of committed records, or of all."""
+
+
+class Family(Readers, Protocol):
     """A client family with transactions."""
 
     def producer(self, transactional_id: str, timeout_ms: int = 60_000) -> Producer:
         """A producer that has fenced those before it."""
-
-    def reader(self, topic: str, partitions: Sequence[int], *, committed: bool) -> Reader:
-        """A reader of committed records, or of all."""
 
     def copier(self, source: str, target: str, group: str) -> Copier:
         """A copier at work."""
