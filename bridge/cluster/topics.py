@@ -12,7 +12,7 @@ from bridge.runtime.futures import side_by_side
 from bridge.telemetry import log
 
 HEARTBEATS: Final = "heartbeats"
-VIEW_LOG: Final = "cluster"
+VIEW_LOG: Final = "cluster"  # __bridge_cluster
 _RETENTION: Final = Retention(minutes=60, megabytes=-1)
 
 _log = log.get(__name__)

@@ -94,7 +94,7 @@ def test_the_check_and_the_start_tell_of_them_and_name_the_command(
     assert (finding.severity, finding.remedy) == (Severity.RISK, f"chmod o-rwx {token}")
     assert token in finding.detail and "secret" not in finding.detail
     with caplog.at_level(logging.WARNING):
-        cli._warn_of_open_files(settings, None)
-    (said,) = caplog.records
+        cli._prepare(settings, None)
+    (said,) = [line for line in caplog.records if line.name == "bridge.cli.command"]
     assert said.getMessage() == "! others on this machine can read or change a file with a secret"
     assert said.__dict__["fields"]["file"] == token
