@@ -36,7 +36,7 @@ WHOLE = {
 }
 """Tests that are of one client as a whole; they are counted in the column of their own."""
 OWN = "its own tests"
-_ENDPOINTS = {"control": "control", "at_kafka": "control"}
+_ENDPOINTS = {"real_kafka": "control", "at_kafka": "control"}
 _BEGIN, _END = "<!-- clients: begin, written by `make test-clients` -->", "<!-- clients: end -->"
 _TIMES = """
 From the moment a second member starts until both hold their partitions; medians over 25 times, the member coming at any

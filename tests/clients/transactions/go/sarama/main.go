@@ -27,13 +27,19 @@ func settings() *sarama.Config {
 	return config
 }
 
+// A producer that has its id. Where another instance's transaction is still being aborted, the library gives up soon.
 func producer(bootstrap, id string, timeout time.Duration) (sarama.SyncProducer, error) {
 	config := settings()
 	config.Producer.Idempotent = true
 	config.Net.MaxOpenRequests = 1
 	config.Producer.Transaction.ID = id
 	config.Producer.Transaction.Timeout = timeout
-	return sarama.NewSyncProducer([]string{bootstrap}, config)
+	for deadline := time.Now().Add(wait); ; {
+		made, err := sarama.NewSyncProducer([]string{bootstrap}, config)
+		if !errors.Is(err, sarama.ErrConcurrentTransactions) || time.Now().After(deadline) {
+			return made, err
+		}
+	}
 }
 
 func send(producer sarama.SyncProducer, topic string, partition int32, values []string) error {
