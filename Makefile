@@ -56,7 +56,7 @@ jars: $(VENV)/.dev $(VENV)/.pipeline
 
 # Every client against the bridge and, as the control, a real Apache Kafka; docs/compatibility.md and docs/security.md have
 # the results.
-# franz-go logs in as well where Go is.
+# Where Go is, franz-go logs in as well, and it and sarama are among the clients of transactions.
 test-clients: programs jars
 	$(BIN)/python -X dev -m pytest tests/clients tests/pipeline/test_spark_contract.py --control --matrix docs/compatibility.md \
 		--logins docs/security.md $(if $(shell command -v go),--go) $(ARGS)

@@ -20,6 +20,7 @@ AREAS = {
     "test_consumer_groups": "new groups (KIP-848)",
     "test_group_admin": "group admin",
     "test_administration": "configs, partitions, delete records",
+    "test_transactions": "transactions",
 }
 WHOLE = {
     "test_console_tools": "Java console tools",
@@ -31,12 +32,11 @@ WHOLE = {
     "test_old_clients": "clients of Kafka 0.8.2 to 0.10.1",
     "test_spark_contract": "Spark's Kafka connector",
     "test_refusals": "bad requests, sent raw",
-    "test_transactions": "transactions",
     "test_transaction_states": "bad requests, sent raw",
 }
 """Tests that are of one client as a whole; they are counted in the column of their own."""
 OWN = "its own tests"
-_ENDPOINTS = {"control": "control", "at_kafka": "control"}
+_ENDPOINTS = {"real_kafka": "control", "at_kafka": "control"}
 _BEGIN, _END = "<!-- clients: begin, written by `make test-clients` -->", "<!-- clients: end -->"
 _TIMES = """
 From the moment a second member starts until both hold their partitions; medians over 25 times, the member coming at any

@@ -1,4 +1,4 @@
-"""Transactions of franz-go: protocol 2; opt-in, as Go fetches its modules."""
+"""Transactions of Go's clients; opt-in, as Go fetches its modules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ SOURCES = Path(__file__).parent / "go"
 
 
 class GoTransactions(DrivenTransactions):
-    """franz-go, by the driver's commands."""
+    """A client of Go, by the driver's commands: `franz`, of protocol 2, or `sarama`, of protocol 1."""
 
-    def __init__(self, bootstrap: str, work: Path) -> None:
-        super().__init__(Driver([str(built(SOURCES, work / "transactions")), bootstrap], work / "go.log"))
+    def __init__(self, client: str, bootstrap: str, work: Path) -> None:
+        program = built(SOURCES / client, work / client)
+        super().__init__(Driver([str(program), bootstrap], work / f"{client}.log"))

@@ -2,14 +2,14 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"time"
+
+	"bridge/tests/transactions/lines"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -17,16 +17,6 @@ import (
 )
 
 const wait = 60 * time.Second
-
-type command struct {
-	Op, Name, ID, Topic, Group, Source, Target string
-	Partition                                  int32
-	Partitions                                 []int32
-	Values                                     []string
-	Offsets                                    map[string]int64
-	Committed                                  bool
-	Timeout                                    int
-}
 
 // A producer that has its id. Where another instance's transaction is still being aborted, the library gives up soon.
 func producer(context context.Context, bootstrap, id string, timeout time.Duration) (*kgo.Client, error) {
@@ -54,7 +44,7 @@ type reader struct {
 	committed bool
 }
 
-func newReader(bootstrap string, asked command) (*reader, error) {
+func newReader(bootstrap string, asked lines.Command) (*reader, error) {
 	starts, positions := map[int32]kgo.Offset{}, map[int32]int64{}
 	for _, partition := range asked.Partitions {
 		starts[partition], positions[partition] = kgo.NewOffset().AtStart(), 0
@@ -120,11 +110,7 @@ func (r *reader) read() (any, error) {
 			}
 		})
 	}
-	positions := map[string]int64{}
-	for partition, position := range r.positions {
-		positions[strconv.Itoa(int(partition))] = position
-	}
-	return map[string]any{"records": records, "positions": positions}, nil
+	return lines.Seen(records, r.positions), nil
 }
 
 func (r *reader) behind(ends map[int32]int64) bool {
@@ -144,7 +130,7 @@ type copier struct {
 	done    chan error
 }
 
-func newCopier(bootstrap string, asked command) (*copier, error) {
+func newCopier(bootstrap string, asked lines.Command) (*copier, error) {
 	session, err := kgo.NewGroupTransactSession(
 		kgo.SeedBrokers(bootstrap), kgo.TransactionalID(asked.ID), kgo.ConsumerGroup(asked.Group),
 		kgo.ConsumeTopics(asked.Source), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.RequireStableFetchOffsets(),
@@ -201,19 +187,11 @@ func (c *copier) transact(fetches kgo.Fetches) error {
 	return err
 }
 
-// Offsets of a group without members: the library has a way for members alone.
-func sendOffsets(context context.Context, client *kgo.Client, transactional string, asked command) error {
+// Offsets of a group without members: the library has a way for members alone. In protocol 2 they tell their transaction
+// themselves, as its own do (KIP-890).
+func sendOffsets(context context.Context, client *kgo.Client, transactional string, asked lines.Command) error {
 	id, epoch, err := client.ProducerID(context)
 	if err != nil {
-		return err
-	}
-	add := kmsg.NewPtrAddOffsetsToTxnRequest()
-	add.TransactionalID, add.ProducerID, add.ProducerEpoch, add.Group = transactional, id, epoch, asked.Group
-	added, err := add.RequestWith(context, client)
-	if err != nil {
-		return err
-	}
-	if err := kerr.ErrorForCode(added.ErrorCode); err != nil {
 		return err
 	}
 	commit := kmsg.NewPtrTxnOffsetCommitRequest()
@@ -246,7 +224,7 @@ type driver struct {
 	copiers   map[string]*copier
 }
 
-func (d *driver) run(asked command) (any, error) {
+func (d *driver) run(asked lines.Command) (any, error) {
 	context, cancel := context.WithTimeout(context.Background(), wait)
 	defer cancel()
 	var err error
@@ -288,32 +266,7 @@ func (d *driver) run(asked command) (any, error) {
 	return nil, err
 }
 
-// The name by which the tests know an error.
-func kind(err error) string {
-	for _, fenced := range []error{kerr.ProducerFenced, kerr.InvalidProducerEpoch} {
-		if errors.Is(err, fenced) {
-			return "FencedProducer"
-		}
-	}
-	return "Error"
-}
-
 func main() {
 	running := driver{os.Args[1], map[string]*kgo.Client{}, map[string]string{}, map[string]*reader{}, map[string]*copier{}}
-	lines := bufio.NewScanner(os.Stdin)
-	lines.Buffer(nil, 1<<20)
-	answers := json.NewEncoder(os.Stdout)
-	for lines.Scan() {
-		var asked command
-		err := json.Unmarshal(lines.Bytes(), &asked)
-		var result any
-		if err == nil {
-			result, err = running.run(asked)
-		}
-		if err != nil {
-			_ = answers.Encode(map[string]any{"error": kind(err), "message": err.Error()})
-		} else {
-			_ = answers.Encode(map[string]any{"result": result})
-		}
-	}
+	lines.Serve(running.run, kerr.ProducerFenced, kerr.InvalidProducerEpoch)
 }
