@@ -71,6 +71,10 @@ _POLICIES: Final = (
         "set-schema-validation-enforce {} --disable", "schema_validation_enforced", "isSchemaValidationEnforced",
     ),
     _Policy(
+        "resource group", "{}: its rates are of all topics of its namespaces together, whose clients slow each other "
+        "down; each record counts as a message", "remove-resource-group {}", "resource_group_name",
+    ),
+    _Policy(
         "entry filters", "{}: what they hide, consumers do not get either", "remove-entry-filters {}",
         "entryFilters", "entryFilterNames",
     ),

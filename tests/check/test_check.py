@@ -113,15 +113,16 @@ async def test_policies_that_hurt_are_told_each_with_its_remedy(pulsar: PulsarAd
         "subscriptionTypesEnabled": ["Shared"], "backlogQuota?backlogQuotaType=destination_storage": quota,
         "publishRate": {"publishThrottlingRateInMsg": 10, "publishThrottlingRateInByte": -1},
         "dispatchRate": {"dispatchThrottlingRateInMsg": -1, "dispatchThrottlingRateInByte": 10},
-        "autoTopicCreation": {"allowAutoTopicCreation": False},
+        "autoTopicCreation": {"allowAutoTopicCreation": False}, "resourcegroup/checked": None,
     }  # fmt: skip
+    pulsar.admin("PUT", "resourcegroups/checked", {"publishRateInMsgs": 10})
     for name, value in policies.items():
         pulsar.admin("POST", f"namespaces/{namespace}/{name}", value)
     findings = by_name(await examine(settings_for(pulsar, namespace)))
     told = {name: found for name, found in findings.items() if "namespaces remove-" in found.remedy}
     assert set(told) == {
         "max producers", "max consumers", "max subscriptions", "max topics", "subscription types", "backlog quota",
-        "rates",
+        "rates", "resource group",
     }  # fmt: skip
     assert told["max producers"].remedy == f"pulsar-admin namespaces remove-max-producers-per-topic {namespace}"
     assert told["rates"].detail.startswith("publish and dispatch: ")

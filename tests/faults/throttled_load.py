@@ -33,21 +33,28 @@ class Waits:
         return f"p50 {self.at(0.5):.1f} ms, p99 {self.at(0.99):.1f} ms, most {self.at(1):.1f} ms of {len(self.seconds)}"
 
 
-def frame(topic: str, records: int) -> bytes:
-    """A produce of a batch of so many records of 100 bytes."""
+def of_topic(topic: str, records: int, partitions: Sequence[int] = (0,)) -> RequestTopic:
+    """A batch of so many records of 100 bytes for each of these partitions."""
     batch = build_batch(
         [Record(at, _NOW, None, b"x" * 100, []) for at in range(records)], Rebuild(0, records, _NOW, own=True)
     )
-    data = [RequestTopic(name=topic, partition_data=[RequestPartition(index=0, records=batch)])]
-    return wire.request(produce.API, 8, Request(acks=-1, timeout_ms=_TIMEOUT_MS, topic_data=data))
+    return RequestTopic(name=topic, partition_data=[RequestPartition(index=one, records=batch) for one in partitions])
 
 
-async def create(bootstrap: str, topics: Sequence[str]) -> None:
-    """Make these topics, and write to each once."""
+def frame(topic: str, records: int) -> bytes:
+    """A produce of a batch of so many records of 100 bytes."""
+    request = Request(acks=-1, timeout_ms=_TIMEOUT_MS, topic_data=[of_topic(topic, records)])
+    return wire.request(produce.API, 8, request)
+
+
+async def create(bootstrap: str, topics: Sequence[str], partitions: int = 1) -> None:
+    """Make these topics, and write to the first partition of each once."""
     client = await wire.Client.connect(bootstrap, 1 << 20)
     for at in range(0, len(topics), 50):
         wanted = [
-            create_topics.RequestTopic(name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[])
+            create_topics.RequestTopic(
+                name=name, num_partitions=partitions, replication_factor=1, assignments=[], configs=[]
+            )
             for name in topics[at : at + 50]
         ]
         await client.exchange(wire.request(create_topics.API, 4, create_topics.Request(topics=wanted)))

@@ -29,6 +29,12 @@ class Site:
         self.namespace = bridge.namespace
         self._pulsar = pulsar
 
+    def restart(self) -> None:
+        """Have a node there that has nothing in memory."""
+        self.bridge.stop()
+        self.bridge = BridgeThread(self.bridge.settings)
+        self.bridge.start()
+
     def set(self, policy: str, value: object, method: str = "POST") -> None:
         """Set a policy of the namespace."""
         self._pulsar.admin(method, f"namespaces/{self.namespace}/{policy}", value)
@@ -109,13 +115,18 @@ class Producer:
         return code, text
 
 
-def _produce(
-    connection: Connection, topic: str, values: Sequence[bytes], producer: tuple[int, int, int]
-) -> tuple[ErrorCode, str]:
+def produce_request(topic: str, values: Sequence[bytes], producer: tuple[int, int, int]) -> produce_wire.Request:
+    """One batch."""
     records = batch(list(values), [time.time_ns() // 1_000_000] * len(values), producer)
     data = [produce_wire.RequestPartition(index=0, records=records)]
     topics = [produce_wire.RequestTopic(name=topic, partition_data=data)]
-    answer = connection.ask(produce.API, produce_wire.Request(acks=-1, timeout_ms=20_000, topic_data=topics), 10)
+    return produce_wire.Request(acks=-1, timeout_ms=20_000, topic_data=topics)
+
+
+def _produce(
+    connection: Connection, topic: str, values: Sequence[bytes], producer: tuple[int, int, int]
+) -> tuple[ErrorCode, str]:
+    answer = connection.ask(produce.API, produce_request(topic, values, producer), 10)
     (found,) = answer.responses[0].partition_responses
     return ErrorCode(found.error_code), found.error_message or str(found.base_offset)
 
