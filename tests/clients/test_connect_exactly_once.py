@@ -19,6 +19,7 @@ from tests.clients.model import TIMEOUT_SECONDS, attempts
 from tests.clients.test_connect import write_properties
 from tests.clients.transactions.confluent import ConfluentReader, ConfluentTransactions
 from tests.clients.transactions.model import Seen
+from tests.clients.transactions.raw import await_leaders
 from tests.faults.processes import let_pass
 from tests.support.java import CONNECT, QUICK_START, compiled, java_command
 
@@ -103,6 +104,7 @@ class Numbers:
         self._endpoint, self._work = endpoint, work
         self._group, self._topic = unique("connect"), unique("numbers")
         clients["confluent"].create_topic(self._topic, PARTITIONS)
+        await_leaders(endpoint.kafka, self._topic, PARTITIONS)
         self._reader: ConfluentReader = ConfluentTransactions(endpoint.kafka).reader(
             self._topic, range(PARTITIONS), committed=True
         )

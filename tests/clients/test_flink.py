@@ -12,6 +12,7 @@ import pytest
 from tests.clients.endpoint import Clients, Endpoint, unique
 from tests.clients.model import attempts
 from tests.clients.transactions.confluent import ConfluentTransactions
+from tests.clients.transactions.raw import await_leaders
 from tests.faults.processes import let_pass
 from tests.support.java import COMMAND_TIMEOUT, FLINK, compiled, java_command
 
@@ -70,6 +71,7 @@ def test_each_number_is_written_exactly_once(
 ) -> None:
     topic = unique("flink")
     clients["confluent"].create_topic(topic, PARTITIONS)
+    await_leaders(endpoint.kafka, topic, PARTITIONS)
     count = IN_A_LIFE * (kills + 1)
     job = Job(endpoint, topic, tmp_path, naming, count)
     read: list[int] = []

@@ -14,6 +14,7 @@ from tests.clients.endpoint import Clients, Endpoint, unique
 from tests.clients.members import Joining, Member, until
 from tests.clients.model import Draft, attempts
 from tests.clients.transactions.confluent import ConfluentReader, ConfluentTransactions
+from tests.clients.transactions.raw import await_leaders
 from tests.faults.processes import let_pass
 from tests.support.java import STREAMS, compiled, java_command
 
@@ -110,6 +111,7 @@ class Counting:
         self._clients = clients
         for topic in (self.source, self.sink):
             clients["confluent"].create_topic(topic, 2)
+            await_leaders(endpoint.kafka, topic, 2)
         self.reader: ConfluentReader = ConfluentTransactions(endpoint.kafka).reader(self.sink, [0, 1], committed=True)
         self.written: Counter[str] = Counter()
         self.told: dict[str, list[int]] = {}

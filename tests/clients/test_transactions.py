@@ -23,7 +23,7 @@ from tests.clients.transactions.java import JavaTransactions
 from tests.clients.transactions.kafka_python import KafkaPythonTransactions
 from tests.clients.transactions.kcat import KcatReaders, KcatTransaction
 from tests.clients.transactions.model import Copier, Ended, Family, Fenced, Producer, Reader, Readers, Seen
-from tests.clients.transactions.raw import READ_COMMITTED, READ_UNCOMMITTED, RawProducer
+from tests.clients.transactions.raw import READ_COMMITTED, READ_UNCOMMITTED, RawProducer, await_leaders
 from tests.faults.processes import let_pass
 
 FAMILIES = ("confluent", "kafka-python", "aiokafka", "java", "java-3.9", "java-2.8")
@@ -98,8 +98,7 @@ class Stage:
         """Another topic."""
         topic = unique("transactions")
         self._clients["confluent"].create_topic(topic, partitions)
-        with RawProducer(self._clients.endpoint.kafka, topic) as raw:
-            raw.await_leaders(partitions)
+        await_leaders(self._clients.endpoint.kafka, topic, partitions)
         return topic
 
     def producer(self, transactional_id: str = "", timeout_ms: int = 60_000) -> Producer:

@@ -358,3 +358,9 @@ class RawProducer:
                     break
             self._places[key] = f"{nodes[0].host}:{nodes[0].port}"
         return self._places[key]
+
+
+def await_leaders(bootstrap: str, topic: str, partitions: int) -> None:
+    """Wait until a new topic's partitions are led, which takes a Kafka a while: clients may ask but once."""
+    with RawProducer(bootstrap, topic) as raw:
+        raw.await_leaders(partitions)
