@@ -309,13 +309,13 @@ class Server:
             settings=fingerprint(settings),
         )
         self.metrics.cluster.node = lambda: (str(cluster.node_id), node.name, node.rack)
-        # connections of its own, and time limits that fit to heartbeats
+        # connections of its own, and time limits that fit to heartbeats: until one is stored, nothing is served
         pulsar = replace(settings.pulsar, keepalive_seconds=2.0, connect_timeout_seconds=5.0)
         return ClusterMember(
             cluster,
             node,
             config_for(settings.cluster, self.store.slots),
-            PulsarClient(pulsar, PulsarMetrics(), self._access),
+            PulsarClient(pulsar, PulsarMetrics(), self._access, most_delay=1.0),
             ClusterTopics(self.admin, settings.pulsar),
             self.metrics.cluster,
         )

@@ -14,6 +14,7 @@ from bridge.pulsar.connection.broker_connection import BrokerConnection
 from bridge.pulsar.connection.context import ClientContext, QueueMemory
 from bridge.pulsar.connection.lookup import Lookup, whole_topic
 from bridge.pulsar.connection.pool import ConnectionPool
+from bridge.pulsar.connection.reconnecting import MAX_DELAY_SECONDS
 from bridge.pulsar.consumer.consumer import Consumer
 from bridge.pulsar.consumer.entry_fetch import EntryFetch, IsHidden
 from bridge.pulsar.consumer.reader import Reader
@@ -35,14 +36,23 @@ _Opened = TypeVar("_Opened", Reader, Consumer, TopicWatch)
 class PulsarClient:
     """Everything made here shares its connections; make it inside a running event loop."""
 
-    def __init__(self, settings: PulsarSettings, metrics: PulsarMetrics, access: Access | None = None) -> None:
-        """`access`: what it shares with other clients, and does not close."""
+    def __init__(
+        self,
+        settings: PulsarSettings,
+        metrics: PulsarMetrics,
+        access: Access | None = None,
+        most_delay: float = MAX_DELAY_SECONDS,
+    ) -> None:
+        """`access`: what it shares with other clients, and does not close. `most_delay`: the longest wait before
+        another attempt to attach what is made here, in seconds."""
         self._is_own = access is None
         self.metrics = metrics
         self._access = access or Access.by(settings, metrics)
         self._pool = ConnectionPool(settings, metrics, self._access)
         self._lookup = Lookup(settings, metrics, self._pool)
-        self._context = ClientContext(self._pool, self._lookup, settings, metrics, itertools.count(1), QueueMemory())
+        self._context = ClientContext(
+            self._pool, self._lookup, settings, metrics, itertools.count(1), QueueMemory(), most_delay
+        )
         self._fetch = EntryFetch(self._context)
         self.max_message_size = protocol.DEFAULT_MAX_MESSAGE_SIZE  # the broker's, once started
         self.server_version = ""  # as the broker says it, "Pulsar Server4.0.7"; once started

@@ -11,6 +11,7 @@ from bridge.pulsar import PulsarClient, PulsarError, protocol
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.telemetry.metrics import PulsarMetrics
 from tests.pulsar.fake_broker import FakeBroker, Handler, Peer, Type, lookup_answer
+from tests.support.waiting import until
 
 TOPIC = "persistent://public/default/t"
 
@@ -158,7 +159,6 @@ async def test_who_waits_to_try_again_can_be_hurried(
     broker: FakeBroker, client: PulsarClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bridge.pulsar.connection.reconnecting._FIRST_DELAY_SECONDS", 1000.0)
-    monkeypatch.setattr("bridge.pulsar.connection.reconnecting._MAX_DELAY_SECONDS", 1000.0)
     broker.once(Type.PRODUCER, lambda peer, command, _: peer.error(command.producer.request_id, pb.ServiceNotReady))
     producer = client.producer(TOPIC)
     refused = asyncio.ensure_future(producer.opened())
@@ -169,11 +169,28 @@ async def test_who_waits_to_try_again_can_be_hurried(
     assert len(broker.all(Type.PRODUCER)) == 2
 
 
+@pytest.mark.parametrize("are_hurried", [True, False])
+async def test_all_that_could_not_attach_try_again_when_the_first_one_can(
+    broker: FakeBroker, client: PulsarClient, monkeypatch: pytest.MonkeyPatch, are_hurried: bool
+) -> None:
+    """But for what fails while others attach all the time, as a topic does that has an error of its own."""
+    monkeypatch.setattr("bridge.pulsar.connection.reconnecting._FIRST_DELAY_SECONDS", 1000.0)
+    monkeypatch.setattr("bridge.pulsar.connection.pool._HURRIED_AFTER_SECONDS", 0.0 if are_hurried else 1000.0)
+    waiting = [client.producer(f"{TOPIC}{number}") for number in range(4)]
+    for _ in waiting:
+        broker.once(Type.PRODUCER, lambda peer, command, _: peer.error(command.producer.request_id, pb.ServiceNotReady))
+    await until(lambda: all(one.last_error is not None for one in waiting))
+    await client.producer(TOPIC).opened()
+    if are_hurried:
+        await asyncio.gather(*(one.opened() for one in waiting))
+    else:
+        assert not any(one.attached for one in waiting)
+
+
 async def test_who_waits_for_a_dead_broker_tries_again_when_another_one_has_its_topic(
     broker: FakeBroker, client: PulsarClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("bridge.pulsar.connection.reconnecting._FIRST_DELAY_SECONDS", 1000.0)
-    monkeypatch.setattr("bridge.pulsar.connection.reconnecting._MAX_DELAY_SECONDS", 1000.0)
     broker.on(Type.LOOKUP, answers_in_turn([*["pulsar://127.0.0.1:1"] * 3, broker.url]))
     async with asyncio.timeout(10):
         await client.producer(TOPIC).opened()

@@ -44,3 +44,5 @@ class ClientContext:
     metrics: PulsarMetrics
     ids: Iterator[int]
     queued: QueueMemory
+    most_delay: float
+    """The longest wait before another attempt to attach, in seconds."""

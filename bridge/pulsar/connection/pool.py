@@ -35,6 +35,8 @@ _PROBE_SECONDS: Final = 1.2
 _FIRST_PROBE_SECONDS: Final = 0.5
 # So often a broker that stays down is told of.
 _TOLD_SECONDS: Final = 60.0
+# For so long nothing can attach where a broker has started and loads no topic yet.
+_HURRIED_AFTER_SECONDS: Final = 1.0
 # So long an answer to a look-up is waited for before the broker itself is tried again.
 _LOOKUP_SECONDS: Final = 5.0
 _FAREWELL_SECONDS: Final = 1.0
@@ -108,6 +110,8 @@ class ConnectionPool:
         self._outages: dict[Address, Outage] = {}
         self._places: dict[Address, Places] = {}
         self._retry_now: asyncio.Future[None] | None = None
+        self._failing_since: float | None = None
+        """When something first could not attach since something did."""
         self._closed = False
         self._find: Find | None = None
         self._latest_topic: dict[Address, str] = {}
@@ -229,6 +233,21 @@ class ConnectionPool:
             self._retry_now = asyncio.get_running_loop().create_future()
         done, _ = await asyncio.wait((self._retry_now,), timeout=seconds)
         return bool(done)
+
+    def attempt_failed(self) -> None:
+        """Something could not attach."""
+        if self._failing_since is None:
+            self._failing_since = asyncio.get_running_loop().time()
+
+    def attempt_succeeded(self) -> None:
+        """Something has attached. After a time in which nothing could, all others try now: they wait for the same.
+
+        A broker takes connections long before it can load a topic. What fails for a reason of its own is not hurried:
+        meanwhile others attach.
+        """
+        since, self._failing_since = self._failing_since, None
+        if since is not None and asyncio.get_running_loop().time() - since > _HURRIED_AFTER_SECONDS:
+            self.retry_now()
 
     def retry_now(self) -> None:
         """End all pauses: a broker can be reached that could not be, or Pulsar stores again."""

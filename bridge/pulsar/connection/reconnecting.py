@@ -22,7 +22,7 @@ from bridge.pulsar.types import ClientClosed, ConnectionLost, PulsarError
 from bridge.telemetry import log
 
 _FIRST_DELAY_SECONDS: Final = 0.05
-_MAX_DELAY_SECONDS: Final = 5.0
+MAX_DELAY_SECONDS: Final = 5.0
 # After an attachment, however short: there is a broker that works.
 _MAX_DELAY_AFTER_SUCCESS_SECONDS: Final = 1.0
 # After so long an attachment delays start over; sooner, it is probably the same error again.
@@ -34,15 +34,16 @@ _log = log.get(__name__)
 
 
 class Backoff:
-    """Delays that double from 50 ms to 5 s, each with jitter, so that not all come back at once."""
+    """Delays that double from 50 ms to 5 s or less, each with jitter, so that not all come back at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: float = MAX_DELAY_SECONDS) -> None:
         self._delay = _FIRST_DELAY_SECONDS
+        self._most = most
 
     def next(self) -> float:
         """How long to wait now, in seconds."""
         delay = self._delay
-        self._delay = min(2 * delay, _MAX_DELAY_SECONDS)
+        self._delay = min(2 * delay, self._most)
         return _jittered(delay)
 
 
@@ -78,7 +79,7 @@ class ReconnectingHandler(ABC):
         """Why the last attempt failed, while detached."""
         self._was_attached = False
         self._attached_at = 0.0
-        self._backoff = Backoff()
+        self._backoff = Backoff(context.most_delay)
         self._waiting: set[asyncio.Future[BrokerConnection]] = set()
 
     @property
@@ -140,10 +141,13 @@ class ReconnectingHandler(ABC):
                     return
                 error = refused
             self._tell(error)
+            if not _is_held(error):
+                self._pool.attempt_failed()
             delay = _jittered(_FIRST_DELAY_SECONDS) if _is_held(error) else self._backoff.next()
             if await self._pool.pause(delay, error):
-                self._backoff = Backoff()
+                self._backoff = Backoff(self._context.most_delay)
         self._attempt = None
+        self._pool.attempt_succeeded()
         self._set_attached(connection)
 
     def _tell(self, error: PulsarError) -> None:
@@ -191,7 +195,7 @@ class ReconnectingHandler(ABC):
         if at_once:
             self._start()
         elif self._loop.time() - self._attached_at > _STABLE_AFTER_SECONDS:
-            self._backoff = Backoff()
+            self._backoff = Backoff(self._context.most_delay)
             self._start()
         else:
             self._start(min(self._backoff.next(), _MAX_DELAY_AFTER_SUCCESS_SECONDS))
