@@ -54,6 +54,7 @@ from bridge.storage.services import Storage
 from bridge.telemetry import log
 from bridge.telemetry.metrics import Metrics, PulsarMetrics
 from bridge.tenants.services import NamespaceServices
+from bridge.transactions.feeds import TOPIC as TRANSACTIONS
 
 if TYPE_CHECKING:
     from bridge.requests.pulsar_authorization import PulsarAuthorization
@@ -166,11 +167,9 @@ class Server:
         found = await self._fit_pulsar()
         self._index_checked_at = asyncio.get_running_loop().time()
         self._own.coordinate()
-        marks = settings.pulsar.state_topic(mark_signer.TOPIC)
-        with starting.waiting_for(lambda: f"what is stored in {settings.pulsar.full_state_namespace} to be read"):
-            await side_by_side(
-                self._own.open(), self.security.start(), self._storage.mark_secret.load(self.admin, marks)
-            )
+        state = settings.pulsar.full_state_namespace
+        with starting.waiting_for(lambda: f"what is stored in {state} to be read"):
+            await side_by_side(self._own.open(), self.security.start(), self._load_mark_secret())
         self._tell_if_nobody_may_anything()
         cluster = self.cluster = Cluster(cluster_id(found, settings.pulsar.full_namespace))
         member = self._member = self._make_member(cluster, self._follow_views(cluster))
@@ -188,6 +187,10 @@ class Server:
         first = settings.listeners[0]
         where = {"kafka": Address(first.listen.host, self.kafka_port), "advertised": first.told(self.kafka_port)}
         _log.info("= ready", extra={"version": __version__, **where})
+
+    async def _load_mark_secret(self) -> None:
+        topic = self.settings.pulsar.state_topic
+        await self._storage.mark_secret.load(self.admin, topic(mark_signer.TOPIC), topic(TRANSACTIONS))
 
     async def _fit_pulsar(self) -> str:
         """Wait `pulsar.wait_seconds` for a Pulsar that is fit; the name of its cluster, or StartupError."""

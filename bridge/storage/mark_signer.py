@@ -10,6 +10,7 @@ from contextlib import suppress
 from hashlib import blake2b
 from typing import Final
 
+from bridge.errors import StartupError
 from bridge.pulsar.admin import Admin, AdminError, Conflict, NotFound
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.storage.entries import PROPERTY
@@ -24,6 +25,11 @@ _TRIES: Final = 50
 _EVERY_SECONDS: Final = 0.1
 """So often it is looked whether another node has made the topic."""
 _SIGNATURE: Final = "kafka.batch.signature"
+_LOST: Final = (
+    "{topic} is gone, by which the bridge knows its own entries, and {transactions} is not: records of aborted "
+    "transactions would be shown. Restore it with its property; or, if they may be shown, make a new one: "
+    "pulsar-admin topics create-partitioned-topic {topic} -p 1 -m key=$(openssl rand -hex 32)"
+)
 _HAS_PRODUCER: Final = '"p":'
 
 
@@ -36,13 +42,27 @@ class MarkSecret:
         self.is_shared = False
         """Whether it is loaded: what other nodes have signed is known."""
 
-    async def load(self, admin: Admin, topic: str) -> None:
-        """Take the secret that is kept with `topic`, or make it."""
+    async def load(self, admin: Admin, topic: str, transactions: str) -> None:
+        """Take the secret that is kept with `topic`, or make it.
+
+        StartupError where it is lost, and the topic `transactions` is there: an entry of an aborted transaction that
+        nobody is known to have signed would be shown as a stranger's.
+        """
         try:
-            self.value = bytes.fromhex(await _kept(admin, topic) or await _made(admin, topic))
+            kept = await _kept(admin, topic)
+            if kept is None and await _is_there(admin, transactions):
+                raise StartupError(_LOST.format(topic=topic, transactions=transactions))
+            self.value = bytes.fromhex(kept or await _made(admin, topic))
             self.is_shared = True
         except (AdminError, ValueError) as error:
             _log.warning("! marks of other nodes are not believed", extra={"topic": topic, "reason": repr(error)})
+
+
+async def _is_there(admin: Admin, topic: str) -> bool:
+    with suppress(NotFound):
+        await admin.partitioned_metadata(topic)
+        return True
+    return False
 
 
 async def _kept(admin: Admin, topic: str) -> str | None:

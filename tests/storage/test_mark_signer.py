@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import secrets
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridge.errors import StartupError
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.storage.entries import PROPERTY
 from bridge.storage.mark_signer import MarkSecret, MarkSigner
@@ -80,10 +82,28 @@ def test_the_mark_of_a_producer_s_batch_is_its_own() -> None:
 
 
 async def test_of_nodes_that_start_together_one_makes_the_secret(bench: Bench) -> None:
-    topic = f"persistent://{bench.settings.pulsar.full_namespace}/marks"
+    topic, transactions = state_topics(bench)
     nodes = [MarkSecret() for _ in range(5)]
-    await asyncio.gather(*(node.load(bench.admin, topic) for node in nodes))
+    await asyncio.gather(*(node.load(bench.admin, topic, transactions) for node in nodes))
     assert len({node.value for node in nodes}) == 1
+    await bench.admin.create_partitioned(transactions, 8)
     late = MarkSecret()
-    await late.load(bench.admin, topic)
+    await late.load(bench.admin, topic, transactions)
     assert late.value == nodes[0].value
+
+
+async def test_a_secret_that_is_lost_is_not_made_anew_while_there_are_transactions(bench: Bench) -> None:
+    topic, transactions = state_topics(bench)
+    await bench.admin.create_partitioned(transactions, 8)
+    with pytest.raises(StartupError, match=r"marks is gone, .*topics create-partitioned-topic .*marks -p 1 -m key="):
+        await MarkSecret().load(bench.admin, topic, transactions)
+    await bench.admin.create_partitioned(topic, 1, {"key": "0f" * 32})
+    found = MarkSecret()
+    await found.load(bench.admin, topic, transactions)
+    assert found.value == b"\x0f" * 32
+
+
+def state_topics(bench: Bench) -> tuple[str, str]:
+    """Of the secret and of the transactions, for one test."""
+    namespace, name = bench.settings.pulsar.full_namespace, secrets.token_hex(4)
+    return f"persistent://{namespace}/{name}-marks", f"persistent://{namespace}/{name}-transactions"
