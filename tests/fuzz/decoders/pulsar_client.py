@@ -95,7 +95,7 @@ class _Client:
     def __init__(self) -> None:
         settings = PulsarSettings()
         unused = cast(Any, None)
-        context = ClientContext(unused, unused, settings, _metrics(), count(_PRODUCER), QueueMemory())
+        context = ClientContext(unused, unused, settings, _metrics(), count(_PRODUCER), QueueMemory(), 5.0)
         address = Address("broker", 6650, tls=False)
         self.connection = BrokerConnection(address, settings, _metrics(), cast(SessionLogin, _Login()))
         self.connection.connection_made(_Transport())
