@@ -41,8 +41,6 @@ DIFFERENCES = [
                r"(\w+-topic/0):NOT_LEADER_OR_FOLLOWER", r"\1"),
     Difference("Metadata v.*: to be created", "the topic is there when the answer is",
                r"(\w+-auto):UNKNOWN_TOPIC_OR_PARTITION", r"\1/0"),
-    Difference("IncrementalAlterConfigs v.*: of groups", "groups have no configs", r"(\w+-group)",
-               r"\1:INVALID_CONFIG"),
     Difference("IncrementalAlterConfigs v.*: of loggers", "there are no loggers to be set", "broker",
                "broker:INVALID_CONFIG"),
     Difference("IncrementalAlterConfigs v.*: of client metrics", "there are no client metrics", "mine-metrics",
