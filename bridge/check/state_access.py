@@ -16,7 +16,9 @@ from bridge.pulsar import Access, Admin, AdminError
 from bridge.pulsar.admin import NotFound
 from bridge.pulsar.auth.credentials import claim_of
 from bridge.pulsar.auth.tls import own_certificate
+from bridge.pulsar.role_name import RightUnknown, role_name
 from bridge.runtime.futures import Together
+from bridge.telemetry.metrics import PulsarMetrics
 
 Values = Mapping[str, Any]
 
@@ -36,6 +38,11 @@ class _Roles:
     """By pulsar.state_roles."""
     anonymous: str
     """Of clients that do not log in to Pulsar; empty: there are none."""
+    is_anonymous_administrator: bool
+
+    def described(self, role: str) -> str:
+        """The role, and who has it where that is everybody."""
+        return f"role {role}" + (" (anonymousUserRole: all who do not log in)" if role == self.anonymous else "")
 
 
 async def examine_state_access(admin: Admin, access: Access, settings: Settings) -> list[Finding]:
@@ -46,14 +53,17 @@ async def examine_state_access(admin: Admin, access: Access, settings: Settings)
         asked = tasks.create_task(_policies(admin, namespace))
         administrators = tasks.create_task(_administrators(admin, namespace.partition("/")[0]))
         config = tasks.create_task(runtime_config(admin))
+        stranger = tasks.create_task(_without_login(settings.pulsar))
     runtime, policies = config.result(), asked.result()
+    anonymous, is_administrator = stranger.result()
     who = _Roles(
         own=await own_role(settings.pulsar, access, runtime),
         administrators=administrators.result(),
         super_users=None if runtime is None else _listed(runtime, "superUserRoles"),
         proxies=[*_listed(runtime, "proxyRoles"), *_own_proxy(settings.pulsar)],
         accepted=_split(settings.pulsar.state_roles),
-        anonymous=str((runtime or {}).get("anonymousUserRole") or ""),
+        anonymous=str((runtime or {}).get("anonymousUserRole") or anonymous),
+        is_anonymous_administrator=is_administrator,
     )
     severity = Severity.UNFIT if settings.has_rights and not settings.pulsar.trust_state_namespace else Severity.RISK
     wrong = [Finding(_NAME, severity, *one) for one in _wrong(namespace, who, policies, runtime)]
@@ -84,6 +94,28 @@ async def _administrators(admin: Admin, tenant: str) -> list[str] | None:
         return None
 
 
+async def _without_login(pulsar: PulsarSettings) -> tuple[str, bool]:
+    """The role of who does not log in to Pulsar, and whether it may see who may work in the state namespace.
+
+    Asked without a log-in: the brokers' settings are for super-users to see. Administrators of the tenant and
+    super-users alone see permissions (`PulsarAuthorizationProvider.allowNamespacePolicyOperationAsync`).
+    """
+    place = pulsar.without_identity()
+    access = Access.by(place, PulsarMetrics())
+    stranger = Admin(place, access)
+    try:
+        role = (await role_name(place, access)).name
+        if role is None:
+            return "", False
+        await stranger.start()
+        return role, not isinstance(await _policies(stranger, pulsar.full_state_namespace), AdminError)
+    except RightUnknown:  # who does not log in gets no answer
+        return "", False
+    finally:
+        await stranger.close()
+        await access.close()
+
+
 def _wrong(
     namespace: str, who: _Roles, policies: Values | AdminError, runtime: Values | None
 ) -> Iterator[tuple[str, str]]:
@@ -99,7 +131,7 @@ def _wrong(
             f"the bridge has no role of its own in Pulsar: who else may write to {namespace} cannot be told",
             f"give the bridge a token or a certificate (pulsar.token_file, pulsar.tls_cert_file), {_TRUST}",
         )
-    elif who.anonymous and who.anonymous in (who.own, *(who.administrators or ()), *(who.super_users or ())):
+    elif who.is_anonymous_administrator or who.anonymous in (who.own, *(who.super_users or ())):
         yield (
             f"anonymousUserRole={who.anonymous}: who does not log in to Pulsar may write to {namespace}",
             "take anonymousUserRole out of every broker's broker.conf, or that role out of superUserRoles and of the "
@@ -114,28 +146,29 @@ def _wrong(
             f"{namespace.partition('/')[0]} --admin-roles '{who.own}'",
         )
     else:
-        yield from _grants(namespace, policies, {str(who.own), *who.proxies, *who.accepted})
+        yield from _grants(namespace, policies, who)
 
 
-def _grants(namespace: str, policies: Values, known: set[str]) -> Iterator[tuple[str, str]]:
+def _grants(namespace: str, policies: Values, who: _Roles) -> Iterator[tuple[str, str]]:
     """Permissions of others. Proxies are known: they act in the name of who comes through them, who needs a permission
-    as well, and do nothing by themselves (`AuthorizationService`)."""
+    as well, and do nothing by themselves (`AuthorizationService`). Nobody can vouch for those who do not log in."""
+    known = {who.own, *who.proxies, *who.accepted} - {who.anonymous}
     auth = policies.get("auth_policies") or {}
     for role in sorted((auth.get("namespace_auth") or {}).keys() - known):
         yield (
-            f"role {role} has permissions on {namespace}",
+            f"{who.described(role)} has permissions on {namespace}",
             f"bin/pulsar-admin namespaces revoke-permission {namespace} --role '{role}'",
         )
     for topic, roles in sorted((auth.get("destination_auth") or {}).items()):
         for role in sorted(roles.keys() - known):
             yield (
-                f"role {role} has permissions on {topic}",
+                f"{who.described(role)} has permissions on {topic}",
                 f"bin/pulsar-admin topics revoke-permission {topic} --role '{role}'",
             )
     for subscription, holders in sorted((auth.get("subscription_auth_roles") or {}).items()):
         for role in sorted(set(holders) - known):
             yield (
-                f"role {role} may use the subscription {subscription} of {namespace}",
+                f"{who.described(role)} may use the subscription {subscription} of {namespace}",
                 f"bin/pulsar-admin namespaces revoke-subscription-permission {namespace} --subscription "
                 f"'{subscription}' --role '{role}'",
             )
