@@ -5,7 +5,6 @@ from bridge.check.facts import (
     deletes_inactive,
     effective_retention,
     missing_index_settings,
-    probe_index,
     retains_data,
     runtime_config,
 )
@@ -16,6 +15,7 @@ from bridge.check.remedies import (
     keep_topics_command,
     retention_command,
 )
+from bridge.check.rights import probe_with_rights
 from bridge.config import Settings
 from bridge.errors import StartupError
 from bridge.pulsar import Admin, AdminError, PulsarClient
@@ -68,7 +68,7 @@ async def index_problem(admin: Admin, client: PulsarClient, settings: Settings) 
     """
     missing = missing_index_settings(await runtime_config(admin))
     if missing is None:
-        missing = [] if await probe_index(admin, client, settings) is not None else list(INDEX_SETTINGS)
+        missing = [] if await probe_with_rights(admin, client, settings) is not None else list(INDEX_SETTINGS)
     return index_remedy(missing) if missing else None
 
 

@@ -7,6 +7,7 @@ from bridge.access.security_store.security_log import TOPIC as SECURITY
 from bridge.check.findings import Finding, Severity
 from bridge.check.fit import keep_data
 from bridge.check.remedies import admin_failed, retention_command
+from bridge.check.rights import examine_rights
 from bridge.check.state_access import examine_state_access
 from bridge.cluster.topics import HEARTBEATS, VIEW_LOG
 from bridge.config import PulsarSettings, RetentionSettings, Settings
@@ -43,6 +44,9 @@ async def ensure_state(admin: Admin, client: PulsarClient, access: Access, setti
         access_found = tasks.create_task(examine_state_access(admin, access, settings))
         tasks.create_task(refuse_unmoved(client, settings.pulsar))
         tasks.create_task(keep_data(admin, of_state(settings)))
+        rights = tasks.create_task(examine_rights("state rights", admin, client, of_state(settings)))
+    if rights.result().severity is Severity.UNFIT:
+        raise StartupError(f"{rights.result().detail}; run: {rights.result().remedy}")
     _judge(access_found.result(), settings)
 
 

@@ -29,6 +29,7 @@ from bridge.check.remedies import (
     keep_topics_command,
     retention_command,
 )
+from bridge.check.rights import examine_rights
 from bridge.check.state_access import examine_state_access
 from bridge.check.state_namespace import grant_command, of_state
 from bridge.check.tenants import examine_tenants
@@ -79,7 +80,7 @@ async def examine(settings: Settings) -> list[Finding]:
         findings += await _examine_admin(admin, settings)
         if findings[-1].severity is not Severity.UNFIT:
             findings += await _examine_policies(admin, settings)
-            findings += await _examine_state(admin, access, settings)
+            findings += await _examine_state(admin, client if connected else None, access, settings)
             findings += await _examine_many_nodes(admin, client, settings)
             if settings.pulsar.allowed_hosts:
                 findings.append(await examine_hosts(admin, access))
@@ -179,7 +180,9 @@ async def _examine_policies(admin: Admin, settings: Settings) -> list[Finding]:
     ]
 
 
-async def _examine_state(admin: Admin, access: Access, settings: Settings) -> list[Finding]:
+async def _examine_state(
+    admin: Admin, client: PulsarClient | None, access: Access, settings: Settings
+) -> list[Finding]:
     """Whether what the bridge believes is where no other role may write, and is kept."""
     namespace, name = settings.pulsar.full_state_namespace, "state namespace"
     try:
@@ -196,6 +199,7 @@ async def _examine_state(admin: Admin, access: Access, settings: Settings) -> li
     hurting = await examine_policies(admin, namespace, await runtime_config(admin))
     return [
         there,
+        *([] if client is None else [await examine_rights("state rights", admin, client, of_state(settings))]),
         *await examine_state_access(admin, access, settings),
         *([] if kept.severity is Severity.FIT else [replace(kept, name="state retention")]),
         *(replace(one, name=f"state {one.name}") for one in hurting if one.severity in (Severity.RISK, Severity.UNFIT)),

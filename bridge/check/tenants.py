@@ -2,18 +2,15 @@
 
 from typing import Final
 
-from bridge.check.facts import PROBE_TOPIC, probe_index
 from bridge.check.findings import Finding, Severity
 from bridge.check.remedies import create_namespace_command
+from bridge.check.rights import examine_rights
 from bridge.config import Settings
 from bridge.config.tenants import parse_rules
-from bridge.errors import BridgeError
-from bridge.pulsar import Admin, AdminError, PulsarClient, PulsarError
+from bridge.pulsar import Admin, AdminError, PulsarClient
 from bridge.pulsar.admin import Forbidden, NotFound
-from bridge.pulsar.pb import PulsarApi_pb2 as pb
 
 _MOST: Final = 50
-_DENIED: Final = (pb.AuthenticationError, pb.AuthorizationError)
 
 
 async def examine_tenants(admin: Admin, client: PulsarClient, settings: Settings) -> list[Finding]:
@@ -43,15 +40,4 @@ async def _examine(admin: Admin, client: PulsarClient, settings: Settings, names
         return Finding(name, Severity.UNKNOWN, str(error))
     tenant, _, short = namespace.partition("/")
     there = settings.with_values(pulsar={"tenant": tenant, "namespace": short}, tenants={"rules": ""})
-    try:
-        index = await probe_index(admin, client, there)
-    except PulsarError as error:
-        if error.code not in _DENIED:
-            return Finding(name, Severity.UNKNOWN, f"the probe entry failed: {error}")
-        remedy = f"pulsar-admin namespaces grant-permission {namespace} --role <the bridge's> --actions produce,consume"
-        return Finding(name, Severity.UNFIT, f"this login may not produce or consume there: {error}", remedy)
-    except BridgeError as error:
-        return Finding(name, Severity.UNKNOWN, f"the probe entry failed: {error}")
-    if index is None:
-        return Finding(name, Severity.UNFIT, "entries come without their index")
-    return Finding(name, Severity.FIT, f"an entry written to {PROBE_TOPIC} there came back")
+    return await examine_rights(name, admin, client, there)

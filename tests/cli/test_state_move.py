@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import threading
 from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import confluent_kafka
@@ -12,6 +14,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bridge import check
+from bridge.access.password_file import line_of
 from bridge.access.security_store import security_log
 from bridge.cli import state_move, users
 from bridge.config import PulsarSettings, Settings
@@ -21,6 +24,7 @@ from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.security.quotas.entities import QuotaKey, checked_entity
 from bridge.security.records import quota_record
 from bridge.standalone.ports import any_free
+from tests.security.users import credential
 from tests.support.bridges import BridgeThread, settings_for, started_nodes
 from tests.support.pulsar import PulsarAddress
 
@@ -121,8 +125,9 @@ class Load:
         raise AssertionError("the group does not go on")
 
 
-def committed(bridge: BridgeThread, client_id: str = "own") -> dict[int, int]:
-    consumer = confluent_kafka.Consumer({"bootstrap.servers": bridge.kafka, "group.id": "g", "client.id": client_id})
+def committed(bridge: BridgeThread, client_id: str = "own", **login: str) -> dict[int, int]:
+    words = {"bootstrap.servers": bridge.kafka, "group.id": "g", "client.id": client_id, **login}
+    consumer = confluent_kafka.Consumer(words)
     try:
         asked = [confluent_kafka.TopicPartition("t", index) for index in range(PARTITIONS)]
         return {one.partition: one.offset for one in consumer.committed(asked, timeout=30) if one.offset >= 0}
@@ -214,11 +219,51 @@ async def test_an_interrupted_move_is_gone_on_with_and_an_older_bridge_is_refuse
         assert [committed(bridge, client_id) for client_id in ("own", "lab-1")] == [{0: 7}, {0: 7}]
 
 
-def commit(bridge: BridgeThread, client_id: str) -> None:
+async def test_namespaces_that_clients_names_make_are_moved_each(
+    pulsar: PulsarAddress, settings: Settings, older: _Older, tmp_path: Path
+) -> None:
+    tenants = {pulsar.create_namespace(): offset for offset in (3, 5)}
+    stranger = pulsar.create_namespace()
+    one = credential(SHA, "words")
+    (tmp_path / "users").write_text("".join(line_of(name, one) + "\n" for name in (*tenants, stranger)))
+    settings = settings.with_values(
+        kafka={
+            "listen": "127.0.0.1:9092", "listeners": f"SASL_PLAINTEXT://{settings.kafka.listen}",
+            "sasl_enabled_mechanisms": "PLAIN",
+        },
+        security={"password_file": str(tmp_path / "users")},
+        tenants={"rules": "principal User:*/* -> $1/$2", "namespaces": ",".join((*tenants, stranger))},
+    )  # fmt: skip
+
+    def login(name: str) -> dict[str, str]:
+        return {
+            "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": name,
+            "sasl.password": "words",
+        }  # fmt: skip
+
+    def offsets(bridge: BridgeThread) -> dict[str, int]:
+        return {name: committed(bridge, **login(name))[0] for name in tenants}
+
+    with older, started_nodes(settings, 1) as (bridge,):
+        for name, offset in tenants.items():
+            commit(bridge, "own", offset, **login(name))
+    for undo in (False, True, False):
+        told = await move(settings, undo=undo)
+        assert all(f"{name}: moved to" in told for name in (*tenants, settings.pulsar.full_namespace))
+        assert f"{stranger}: there is nothing to move" in told
+        told = await move(settings, undo=undo)
+        assert all(f"{name}: is there already" in told for name in (*tenants, settings.pulsar.full_namespace))
+        with older if undo else nullcontext(), started_nodes(settings, 1) as (bridge,):
+            assert offsets(bridge) == tenants
+    with started_nodes(settings, 1) as (bridge,):
+        assert committed(bridge, **login(stranger)) == {}
+
+
+def commit(bridge: BridgeThread, client_id: str, offset: int = 7, **login: str) -> None:
     """An offset of a topic that this client sees."""
-    settings: dict[str, Any] = {"bootstrap.servers": bridge.kafka, "client.id": client_id}
+    settings: dict[str, Any] = {"bootstrap.servers": bridge.kafka, "client.id": client_id, **login}
     admin = AdminClient(settings)
     admin.create_topics([NewTopic("t", PARTITIONS, 1)])["t"].result(30)
     consumer = confluent_kafka.Consumer({**settings, "group.id": "g"})
-    consumer.commit(offsets=[confluent_kafka.TopicPartition("t", 0, 7)], asynchronous=False)
+    consumer.commit(offsets=[confluent_kafka.TopicPartition("t", 0, offset)], asynchronous=False)
     consumer.close()

@@ -16,7 +16,7 @@ from tests.faults.ledgers import ledger_starts
 from tests.pulsar_cluster.moves import Owners, first_acks
 from tests.support.bridges import BridgeChild
 from tests.support.pulsar_cluster import RealCluster
-from tests.support.pulsar_proxy import PulsarProxy, proxy_jars
+from tests.support.pulsar_proxy import PulsarProxy, in_front_of, proxy_jars
 
 pytestmark = KAFKA_PYTHON_LEAKS
 
@@ -31,7 +31,7 @@ def jars() -> list[Path]:
 
 @pytest.fixture
 def proxy(cluster: RealCluster, guard: Guard, tmp_path: Path, jars: list[Path]) -> Iterator[PulsarProxy]:
-    with PulsarProxy(cluster, tmp_path / "proxy", guard, jars) as started:
+    with PulsarProxy(in_front_of(cluster), tmp_path / "proxy", guard, jars) as started:
         yield started
 
 

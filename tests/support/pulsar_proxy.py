@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -46,14 +46,12 @@ def proxy_jars() -> list[Path]:
 class PulsarProxy(PulsarAddress):
     """`with PulsarProxy(…)`: an address that is used as a broker's is."""
 
-    def __init__(self, cluster: RealCluster, directory: Path, guard: Guard, its_jars: Sequence[Path]) -> None:
+    def __init__(self, behind: Mapping[str, str], directory: Path, guard: Guard, its_jars: Sequence[Path]) -> None:
+        """`behind`: the settings by which it finds brokers, and says who it is."""
         port = any_free()
         http = any_free({port})
         super().__init__(f"pulsar://{HOST}:{port}", f"http://{HOST}:{http}")
-        store = f"zk:{HOST}:{cluster.cluster.plan.zookeeper}"
         settings = {
-            "metadataStoreUrl": store,
-            "configurationMetadataStoreUrl": store,
             "clusterName": "cluster",
             "servicePort": port,
             "webServicePort": http,
@@ -61,6 +59,7 @@ class PulsarProxy(PulsarAddress):
             "advertisedAddress": HOST,
             # by default only a broker's usual port
             "brokerProxyAllowedTargetPorts": "*",
+            **behind,
         }
         program = Program(
             name="proxy",
@@ -83,6 +82,13 @@ class PulsarProxy(PulsarAddress):
         self.process.kill()
 
 
+def in_front_of(cluster: RealCluster) -> Mapping[str, str]:
+    """It finds brokers as they find each other."""
+    store = f"zk:{HOST}:{cluster.cluster.plan.zookeeper}"
+    return {"metadataStoreUrl": store, "configurationMetadataStoreUrl": store}
+
+
 def _problem(port: int) -> str | None:
     status, body = probe.get(port, "/admin/v2/clusters")
-    return None if status == 200 else f"the proxy answers {status}: {body[:200]}"
+    # one that asks for a log-in says so itself
+    return None if status in (200, 401) else f"the proxy answers {status}: {body[:200]}"

@@ -138,11 +138,31 @@ class SecuredPulsar:
             "authenticationProviders": f"{_PROVIDERS}Token",
             "superUserRoles": ADMIN,
             "proxyRoles": PROXY,
-            "tokenPublicKey": f"data:;base64,{base64.b64encode(self._public()).decode()}",
+            "tokenPublicKey": self._token_public_key(),
             "authenticationRefreshCheckSeconds": str(REFRESH_SECONDS),
-            "brokerClientAuthenticationPlugin": "org.apache.pulsar.client.impl.auth.AuthenticationToken",
-            "brokerClientAuthenticationParameters": f"token:{self.token(ADMIN)}",
+            **self._own_client(ADMIN),
         }
+
+    def behind_proxy(self) -> Mapping[str, str]:
+        """The settings of a proxy in front of it: its clients log in to it, and it to the broker."""
+        return {
+            "brokerServiceURL": self.service_url,
+            "brokerWebServiceURL": self.admin_url,
+            "authenticationEnabled": "true",
+            "authenticationProviders": f"{_PROVIDERS}Token",
+            "tokenPublicKey": self._token_public_key(),
+            **self._own_client(PROXY),
+        }
+
+    def _own_client(self, role: str) -> Mapping[str, str]:
+        """By which a broker or a proxy is a client itself."""
+        return {
+            "brokerClientAuthenticationPlugin": "org.apache.pulsar.client.impl.auth.AuthenticationToken",
+            "brokerClientAuthenticationParameters": f"token:{self.token(role)}",
+        }
+
+    def _token_public_key(self) -> str:
+        return f"data:;base64,{base64.b64encode(self._public()).decode()}"
 
     def public_key(self, file: Path) -> str:
         """Write what brokers have as `tokenPublicKey` to a file; its name."""

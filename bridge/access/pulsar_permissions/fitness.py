@@ -6,13 +6,14 @@ import secrets
 from typing import Final, NamedTuple
 
 from bridge.access.pulsar_permissions.token_login import claims_of, role_in
-from bridge.config import Settings
+from bridge.config import PulsarSettings, Settings
 from bridge.pulsar import Access
 from bridge.pulsar.auth import Destination, RoleAccess
-from bridge.pulsar.auth.credentials import StaticToken
+from bridge.pulsar.auth.credentials import StaticToken, TokenFile
 from bridge.pulsar.role_name import RightUnknown, role_name
-from bridge.pulsar.role_probe import RoleProbe
+from bridge.pulsar.role_probe import Right, RoleProbe
 from bridge.pulsar.types import PulsarError
+from bridge.telemetry.metrics import PulsarMetrics
 
 
 class Problem(NamedTuple):
@@ -43,6 +44,10 @@ _SAME_CLAIM: Final = (
     "set pulsar.token_auth_claim to what brokers have as tokenAuthClaim. Behind a Pulsar proxy, set"
     " pulsar.token_public_key_file to what they have as tokenPublicKey, too"
 )
+_SPEAKS_FOR_NONE: Final = (
+    "name it in the brokers' proxyRoles, and let the bridge connect to the brokers themselves: a Pulsar proxy does not"
+    " pass on for whom it speaks. Or take pulsar.proxy_token_file out: clients then log in with tokens of their own"
+)
 
 
 async def problem(settings: Settings, access: Access) -> Problem | None:
@@ -58,10 +63,27 @@ async def problem(settings: Settings, access: Access) -> Problem | None:
         )
     finally:
         await stranger.close()
+    if found := await _problem_of_proxy(pulsar, access):
+        return found
     takes_tokens = any("PLAIN" in listener.mechanisms for listener in settings.listeners)
     if pulsar.token_public_key_file or not takes_tokens:
         return None
     return await _problem_of_names(settings, access)
+
+
+async def _problem_of_proxy(pulsar: PulsarSettings, access: Access) -> Problem | None:
+    """Whether the bridge may speak for others: here for a role that has no rights."""
+    if not pulsar.proxy_token_file:
+        return None
+    token = TokenFile(pulsar.proxy_token_file, PulsarMetrics())
+    probe = RoleProbe(RoleAccess(Destination(pulsar, access.hosts), token, _random_role()))
+    try:
+        await probe.may(Right.LIST, f"persistent://{pulsar.full_namespace}/any")
+    except RightUnknown as error:
+        return Problem(f"the role of pulsar.proxy_token_file may not speak for others ({error})", _SPEAKS_FOR_NONE)
+    finally:
+        await probe.close()
+    return None
 
 
 async def _problem_of_names(settings: Settings, access: Access) -> Problem | None:
@@ -85,5 +107,9 @@ async def _problem_of_names(settings: Settings, access: Access) -> Problem | Non
 
 def _unsigned() -> str:
     """A token that says to be signed by no key (RFC 7519, 6), of a role that is none."""
-    parts = {"alg": "none"}, {"sub": f"bridge-probe-{secrets.token_hex(16)}"}
+    parts = {"alg": "none"}, {"sub": _random_role()}
     return ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in parts) + "."
+
+
+def _random_role() -> str:
+    return f"bridge-probe-{secrets.token_hex(16)}"

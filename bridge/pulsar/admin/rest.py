@@ -88,6 +88,11 @@ class RestClient:
             lambda: FairSemaphore(_MAX_CONCURRENT_REQUESTS)  # by the broker, and whether it is a read
         )
 
+    @property
+    def access(self) -> Access:
+        """In whose name it asks."""
+        return self._access
+
     async def start(self) -> None:
         """Be ready to ask; nothing is asked yet."""
         access = self._access

@@ -64,14 +64,17 @@ class Matrix:
             self.secured.grant(namespace, role, actions)
         return namespace
 
-    def through(self, namespace: str, way: str, authorizer: str, *, by_proxy: bool) -> Answers:
-        """What the bridge lets each role do; BridgeError where it does not start."""
+    def through(
+        self, namespace: str, way: str, authorizer: str, *, by_proxy: bool, more: Mapping[str, str] | None = None
+    ) -> Answers:
+        """What the bridge lets each role do; BridgeError where it does not start. `more`: settings of `pulsar`."""
         supers = f"User:{KEEPER};User:{RIGHTS['super']}" if authorizer == "kafka" else f"User:{KEEPER}"
         kafka = {
             "listen": "127.0.0.1:9092", "listeners": "SASL_PLAINTEXT://127.0.0.1:0", "sasl_enabled_mechanisms": "PLAIN",
             "authorizer": authorizer, "super_users": "" if authorizer == "none" else supers,
         }  # fmt: skip
         with self._login(way) as pulsar, ExitStack() as stack:
+            pulsar |= more or {}
             if by_proxy:
                 pulsar["proxy_token_file"] = self._file("proxy", self.secured.token(PROXY))
             sections = {
