@@ -36,8 +36,8 @@ EXPLANATIONS: Final = {
     # settings
     "any client can name the client id that leads to a tenant's namespace": "A rule of tenants goes by client ids, "
     "which nothing proves. Let clients log in.",
-    "nobody may do anything, nor add an ACL: there is no ACL and no super user": "kafka.authorizer is kafka, so clients "
-    "are refused everything. Name an administrator in kafka.super_users.",
+    "nobody may do anything, nor add an ACL: there is no ACL and no super user": "kafka.authorizer is kafka, so all "
+    "clients are refused everything. Name an administrator in kafka.super_users.",
     "fewer files may be open than connections are allowed": "Connections beyond the system's limit of open files will "
     "be refused. The details have the command that raises it.",
     "certificate has expired: clients refuse it": "A listener's certificate has ended: put a new one into its file.",
