@@ -19,11 +19,10 @@ def started(pulsar: PulsarAddress) -> Iterator[Site]:
     """One while inside: a bridge that lives on would disturb the tests of other packages."""
     bridge = BridgeThread(settings_for(pulsar, pulsar.create_namespace()))
     bridge.start()
-    site = Site(bridge, pulsar)
     try:
-        yield site
+        yield Site(bridge, pulsar)
     finally:
-        site.bridge.stop()
+        bridge.stop()
 
 
 @pytest.fixture
