@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import threading
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -15,7 +16,6 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bridge import check
 from bridge.access.password_file import line_of
-from bridge.access.security_store import security_log
 from bridge.cli import state_move, users
 from bridge.config import PulsarSettings, Settings
 from bridge.errors import BridgeError, StartupError
@@ -73,8 +73,10 @@ class Load:
     def __init__(self, bootstrap: str) -> None:
         self.acknowledged: dict[int, int] = {}
         """Offsets by partition, as they were committed last."""
-        self.produced = 0
-        self.read: list[int] = []
+        self.stored: dict[bytes, tuple[int, int]] = {}
+        """Partition and offset of each record that was acknowledged."""
+        self.read: dict[int, set[int]] = {}
+        """Offsets by partition, as the group was given them."""
         self._bootstrap = bootstrap
         self._ended = threading.Event()
         self._threads = [threading.Thread(target=run) for run in (self._consume, self._produce)]
@@ -92,10 +94,15 @@ class Load:
     def _produce(self) -> None:
         settings: dict[str, Any] = {"bootstrap.servers": self._bootstrap, "enable.idempotence": True, "log_level": 0}
         producer = confluent_kafka.Producer(settings)
-        while not self._ended.is_set():
-            producer.produce("t", b"%d" % self.produced, partition=self.produced % PARTITIONS)
-            self.produced += 1
+        for number in itertools.count():
+            if self._ended.is_set():
+                break
+            producer.produce("t", b"%d" % number, partition=number % PARTITIONS, on_delivery=self._delivered)
             producer.flush(60)
+
+    def _delivered(self, error: object, message: confluent_kafka.Message) -> None:
+        if error is None:
+            self.stored[message.value() or b""] = (message.partition() or 0, message.offset() or 0)
 
     def _consume(self) -> None:
         settings: dict[str, Any] = {
@@ -108,6 +115,7 @@ class Load:
             message = consumer.poll(0.1)
             if message is None or message.error() is not None:
                 continue
+            self.read.setdefault(message.partition() or 0, set()).add(message.offset() or 0)
             try:
                 consumer.commit(message, asynchronous=False)
             except confluent_kafka.KafkaException:
@@ -123,6 +131,21 @@ class Load:
                 return
             self._ended.wait(0.1)
         raise AssertionError("the group does not go on")
+
+
+def all_records(bridge: BridgeThread) -> dict[bytes, tuple[int, int]]:
+    """What is in the topic: partition and offset of each value."""
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": bridge.kafka, "group.id": "all"})
+    ends = [
+        consumer.get_watermark_offsets(confluent_kafka.TopicPartition("t", one), 30)[1] for one in range(PARTITIONS)
+    ]
+    consumer.assign([confluent_kafka.TopicPartition("t", partition, 0) for partition in range(PARTITIONS)])
+    found: dict[bytes, tuple[int, int]] = {}
+    for message in consumer.consume(sum(ends), 60):
+        found[message.value() or b""] = (message.partition() or 0, message.offset() or 0)
+    consumer.close()
+    assert len(found) == sum(ends)  # none twice
+    return found
 
 
 def committed(bridge: BridgeThread, client_id: str = "own", **login: str) -> dict[int, int]:
@@ -169,6 +192,8 @@ async def test_a_group_goes_on_with_its_offsets_in_both_directions(settings: Set
             load.__exit__()
             found = committed(bridge)
             assert all(found[partition] >= offset for partition, offset in load.acknowledged.items())
+            assert all(offsets == set(range(max(offsets) + 1)) for offsets in load.read.values())  # none passed over
+            assert load.stored.items() <= all_records(bridge).items()
             assert set(bridge.server.security.users()) == {"alice"}
     finally:
         load.__exit__()
@@ -193,11 +218,11 @@ async def test_an_interrupted_move_is_gone_on_with_and_an_older_bridge_is_refuse
         bridge.call(bridge.server.security.change_quotas(quotas))
         for client_id in ("own", "lab-1"):
             commit(bridge, client_id)
+
+    async def fail(*_: object) -> None:
+        raise PulsarError(pb.ServiceNotReady, "interrupted")
+
     with pytest.MonkeyPatch.context() as patch:
-
-        async def fail(*_: object) -> None:
-            raise PulsarError(pb.ServiceNotReady, "interrupted")
-
         patch.setattr(state_move._Move, "_copy_view", fail)
         with pytest.raises(StartupError, match="interrupted; nothing is lost: run it again"):
             await move(settings)
@@ -206,13 +231,19 @@ async def test_an_interrupted_move_is_gone_on_with_and_an_older_bridge_is_refuse
     told = await move(settings)
     assert f"{tenant}: is there already" in told
     assert f"{settings.pulsar.full_namespace}: moved to" in told
-    with older, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(security_log, "_START_SECONDS", 1.0)
-        with pytest.raises(StartupError, match=f"{settings.pulsar.full_namespace}/__bridge_security was not read"):
-            BridgeThread(settings).start()
+    left = f"{settings.pulsar.full_namespace}/__bridge_security is terminated: `bridge move-state` has moved"
+    with older, pytest.raises(StartupError, match=left):
+        BridgeThread(settings).start()
     with started_nodes(settings, 1) as (bridge,):
         assert len(bridge.server.security.quotas()) == 1
         assert [committed(bridge, client_id) for client_id in ("own", "lab-1")] == [{0: 7}, {0: 7}]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(state_move._Move, "_copy_view", fail)
+        with pytest.raises(StartupError, match="interrupted; nothing is lost: run it again"):
+            await move(settings, undo=True)
+    left = f"{settings.pulsar.full_state_namespace}/__bridge_security is terminated: .* run the same command again"
+    with pytest.raises(StartupError, match=left):
+        BridgeThread(settings).start()
     await move(settings, undo=True)
     with older, started_nodes(settings, 1) as (bridge,):
         assert len(bridge.server.security.quotas()) == 1

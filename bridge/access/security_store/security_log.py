@@ -21,6 +21,7 @@ from bridge.owned_log.batch import OVERHEAD, NotABatch, Record, pack, unpack
 from bridge.owned_log.compaction import Compaction
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import EARLIEST, Entry, Position, PulsarError
 from bridge.security.records import MARKER, Change, Kept, SecurityState
 from bridge.telemetry import log
@@ -92,6 +93,10 @@ class SecurityLog:
         self._read_again: asyncio.TimerHandle | None = None
         self._whole = asyncio.Event()
         self._caught_up = asyncio.Event()
+        self._answered = asyncio.Event()
+        """That was read, or it cannot be."""
+        self._reason = ""
+        """Why the last marker did not come back."""
 
     # ---- life --------------------------------------------------------------------------------------------------------
 
@@ -102,9 +107,16 @@ class SecurityLog:
         self._follower.start(None, until=EARLIEST, caught_up=lambda: None)
         try:
             async with asyncio.timeout(_START_SECONDS):
-                await self._caught_up.wait()
+                await self._answered.wait()
         except TimeoutError:
-            raise StartupError(f"{self.topic} was not read to its end within {_START_SECONDS:g} s") from None
+            why = f" ({self._reason})" if self._reason else ""
+            raise StartupError(f"{self.topic} was not read to its end within {_START_SECONDS:g} s{why}") from None
+        if not self.is_known:
+            raise StartupError(
+                f"{self.topic} is terminated: `bridge move-state` has moved, or was moving, users, groups and offsets "
+                "away from there. If it was interrupted, run the same command again. Else this node has "
+                "the settings, or the version, of before: it is no member any more"
+            )
 
     async def settled(self) -> None:
         """Wait until Pulsar has been asked to keep the topic past all retention."""
@@ -219,8 +231,10 @@ class SecurityLog:
                     await self._whole.wait()
                 return
             except (TimeoutError, PulsarError) as error:
-                reason = str(error) or "it was not read back in time"
+                reason = self._reason = str(error) or "it was not read back in time"
                 _log.warning("! security log not read to its end", extra={"topic": self.topic, "reason": reason})
+                if isinstance(error, PulsarError) and error.code == pb.TopicTerminatedError:
+                    self._answered.set()
                 await asyncio.sleep(1.0)
 
     def _entry(self, entry: Entry) -> None:
@@ -264,6 +278,7 @@ class SecurityLog:
             _log.info("= security log read", extra={"topic": self.topic, **counts})
         self._whole.set()
         self._caught_up.set()
+        self._answered.set()
         self._read_again = asyncio.get_running_loop().call_later(_READ_AGAIN_SECONDS, self._follower.restart, EARLIEST)
         self._has_read(self._next_read_to, {Change.USERS, Change.ACLS, Change.QUOTAS})
 
