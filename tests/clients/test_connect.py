@@ -12,14 +12,9 @@ from typing import IO
 from bridge.standalone.ports import any_free
 from tests.clients.endpoint import Clients, Endpoint, unique
 from tests.clients.members import Joining, until
-from tests.support.java import CONNECT, java_command
+from tests.support.java import CONNECT, java_command, write_properties
 
 TIMEOUT_SECONDS = 60.0
-
-
-def write_properties(path: Path, **properties: str) -> str:
-    path.write_text("".join(f"{name.replace('_', '.')}={value}\n" for name, value in properties.items()))
-    return str(path)
 
 
 def properties(endpoint: Endpoint, work: Path, topic: str) -> list[str]:

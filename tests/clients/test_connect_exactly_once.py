@@ -16,12 +16,11 @@ import pytest
 from bridge.standalone.ports import any_free
 from tests.clients.endpoint import Clients, Endpoint, unique
 from tests.clients.model import TIMEOUT_SECONDS, attempts
-from tests.clients.test_connect import write_properties
 from tests.clients.transactions.confluent import ConfluentReader, ConfluentTransactions
 from tests.clients.transactions.model import Seen
 from tests.clients.transactions.raw import await_leaders
 from tests.faults.processes import let_pass
-from tests.support.java import CONNECT, QUICK_START, compiled, java_command
+from tests.support.java import CONNECT, QUICK_START, compiled, java_command, write_properties
 
 SOURCES = Path(__file__).parent / "java_connect"
 PARTITIONS = 4

@@ -11,6 +11,7 @@ from tests.support.pulsar import NewPulsar, PulsarAddress
 from tests.support.secured_pulsar import SecuredPulsar
 
 ROLE = "bridge"
+SHA = "SCRAM-SHA-256"
 Start = Callable[..., BridgeThread]
 
 
@@ -41,3 +42,14 @@ def start_bridge(secured: SecuredPulsar, tenant_namespace: str) -> Iterator[Star
             return running
 
         yield start
+
+
+def sections(secured: SecuredPulsar, **pulsar: object) -> dict[str, dict[str, object]]:
+    """The settings of a bridge whose clients log in, at this Pulsar; `pulsar`: more of that section."""
+    return {
+        "kafka": {
+            "listen": "127.0.0.1:9092", "listeners": "SASL_PLAINTEXT://127.0.0.1:0", "authorizer": "kafka",
+            "super_users": "User:admin", "sasl_enabled_mechanisms": SHA,
+        },
+        "pulsar": {"token": secured.token(ROLE), **pulsar},
+    }  # fmt: skip

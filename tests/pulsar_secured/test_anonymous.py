@@ -12,8 +12,7 @@ import pytest
 from bridge.check.findings import Finding, Severity
 from bridge.check.table import examine
 from bridge.errors import StartupError
-from tests.pulsar_secured.conftest import ROLE, Start
-from tests.pulsar_secured.test_state import sections
+from tests.pulsar_secured.conftest import ROLE, Start, sections
 from tests.support.bridges import BridgeThread, settings_for
 from tests.support.certificates import COMMON_NAME, Authority
 from tests.support.pulsar import NewPulsar, PulsarAddress

@@ -27,25 +27,14 @@ from bridge.security.acls import AccessControlEntry, Operation, PatternType, Per
 from bridge.security.records import acl_record, user_record
 from bridge.security.sasl.credentials import credential_of, salted_password
 from bridge.telemetry.metrics import PulsarMetrics
-from tests.pulsar_secured.conftest import ROLE, Start
+from tests.pulsar_secured.conftest import ROLE, SHA, Start, sections
 from tests.support.bridges import BridgeThread, settings_for
 from tests.support.pulsar import PulsarAddress
 from tests.support.secured_pulsar import PROXY, SecuredPulsar
 
-SHA = "SCRAM-SHA-256"
 ALL = AccessControlEntry(
     ResourceType.CLUSTER, "kafka-cluster", PatternType.LITERAL, "User:mallory", "*", Operation.ALL, Permission.ALLOW
 )
-
-
-def sections(secured: SecuredPulsar, **pulsar: object) -> dict[str, dict[str, object]]:
-    return {
-        "kafka": {
-            "listen": "127.0.0.1:9092", "listeners": "SASL_PLAINTEXT://127.0.0.1:0", "authorizer": "kafka",
-            "super_users": "User:admin", "sasl_enabled_mechanisms": SHA,
-        },
-        "pulsar": {"token": secured.token(ROLE), **pulsar},
-    }  # fmt: skip
 
 
 def forged() -> tuple[pb.MessageMetadata, bytes]:

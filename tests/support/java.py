@@ -158,3 +158,9 @@ def java_driver(sources: Path, jars: Jars, bootstrap: str, work: Path, options: 
     classes = compiled(sources, jars)
     command = java_command("Driver", bootstrap, heap="512m", jars=jars, classes=classes, options=options)
     return Driver(command, work / "driver.log")
+
+
+def write_properties(path: Path, **properties: str) -> str:
+    """A file of properties for a Java program, whose names have dots for underscores; its path."""
+    path.write_text("".join(f"{name.replace('_', '.')}={value}\n" for name, value in properties.items()))
+    return str(path)

@@ -12,11 +12,10 @@ from bridge.check.table import examine
 from bridge.config import Settings
 from bridge.errors import StartupError
 from bridge.node.orphans import Guard
-from tests.pulsar_secured.conftest import ROLE
+from tests.pulsar_secured.conftest import ROLE, sections
 from tests.pulsar_secured.matrix.cells import RIGHTS, kept
+from tests.pulsar_secured.matrix.matrix import Matrix, more_than
 from tests.pulsar_secured.matrix.native import Native
-from tests.pulsar_secured.matrix.test_matrix import Matrix, more_than
-from tests.pulsar_secured.test_state import sections
 from tests.support.bridges import BridgeThread, settings_for
 from tests.support.pulsar_proxy import PulsarProxy, proxy_jars
 from tests.support.secured_pulsar import PROXY, SecuredPulsar
