@@ -22,8 +22,8 @@ RATE = 400
 """So many numbers a second, so that some are of an open transaction at any time."""
 BETWEEN_KILLS = 300
 """So many numbers are committed in each life at least."""
-IN_A_LIFE = 800
-"""More than there are until the kill."""
+IN_A_LIFE = 2000
+"""More than there are until the kill, also where checkpoints take seconds: at the end there is nothing left to fail."""
 FAILURES = 2
 """So often the job fails in each life of the process."""
 LOOK_EVERY = 0.1
