@@ -19,7 +19,7 @@ from bridge.node.orphans import Guard
 from bridge.standalone.jars import ensure_pulsar_jars
 from bridge.standalone.jvm import QUICK_START
 from bridge.standalone.tools import find_java
-from tests.support import class_archives, effort, needs, offline, pulsar_versions, side_by_side
+from tests.support import class_archives, effort, kafka_python, needs, offline, pulsar_versions, side_by_side
 from tests.support.bridges import BridgeChild, BridgeThread, settings_for
 from tests.support.kafka_broker import KafkaBroker, NewKafka
 from tests.support.pulsar import NewPulsar, PrivatePulsar, PulsarAddress, make_pulsar
@@ -45,6 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if sys.version_info < (3, 11, 8) and config.option.tbstyle == "auto":
         config.option.tbstyle = "native"
     effort.configure(config)
+    kafka_python.forgive_leaks()
     pulsar_versions.configure(config, given="BRIDGE_TEST_PULSAR" in os.environ)
     if config.getoption("--offline"):
         offline.enforce()

@@ -15,8 +15,6 @@ What it demands of every partition, whatever happened meanwhile:
 
 from __future__ import annotations
 
-import gc
-import logging
 import threading
 import time
 from collections import Counter
@@ -26,7 +24,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.faults.clients import (
@@ -46,22 +43,6 @@ _SOON = 20.0  # seconds, half of what the reader's fetches wait
 _LOOK_EVERY = 0.02
 _LONE = 6
 _LOOK_UPS = 30
-# kafka-python 3.0 drops the socket of a refused connection without closing it; these tests hold none themselves
-KAFKA_PYTHON_LEAKS = pytest.mark.filterwarnings(
-    "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
-)
-
-
-@contextmanager
-def leaks_shown() -> Iterator[None]:
-    """What kafka-python leaks shows at the end, not in whichever test comes later."""
-    # pytest keeps log records, they the exceptions, and those the sockets
-    kafka = logging.getLogger("kafka")
-    level = kafka.level
-    kafka.setLevel(logging.CRITICAL + 1)
-    yield
-    kafka.setLevel(level)
-    gc.collect()
 
 
 class Duplicate(NamedTuple):

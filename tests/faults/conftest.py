@@ -10,7 +10,6 @@ import pytest
 
 from bridge.node.orphans import Guard
 from tests.faults import figures
-from tests.faults.checker import leaks_shown
 from tests.support.bridges import BridgeChild, started_children
 from tests.support.nodes import listeners, stable_ports
 from tests.support.pulsar import NewPulsar, PrivatePulsar
@@ -26,16 +25,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     figures.collect(config.getoption("--figures", default=None))
-
-
-@pytest.fixture(autouse=True)
-def leaks_show_here(request: pytest.FixtureRequest) -> Iterator[None]:
-    """What kafka-python leaks shows in the test that used it, whose mark says so, not in whichever comes later."""
-    if "new_pulsar" not in request.fixturenames:
-        yield
-        return
-    with leaks_shown():
-        yield
 
 
 @pytest.fixture(scope="session")

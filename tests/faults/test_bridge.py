@@ -14,15 +14,13 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer
 from bridge.errors import StartupError
 from bridge.node.orphans import Guard
 from bridge.standalone.ports import any_free
-from tests.faults.checker import KAFKA_PYTHON_LEAKS, load
+from tests.faults.checker import load
 from tests.faults.processes import let_pass
 from tests.faults.topics import create
 from tests.support.bridges import BridgeChild, settings_for
 from tests.support.freezing import frozen
 from tests.support.login import Login
 from tests.support.pulsar import PrivatePulsar, PulsarAddress
-
-pytestmark = KAFKA_PYTHON_LEAKS
 
 
 def test_nothing_acknowledged_is_lost_when_the_bridge_is_killed(bridge_child: BridgeChild, topic: str) -> None:

@@ -5,15 +5,13 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from tests.faults.checker import KAFKA_PYTHON_LEAKS, load
+from tests.faults.checker import load
 from tests.faults.figures import report
 from tests.faults.ledgers import ledger_starts
 from tests.faults.processes import let_pass, resident_bytes
 from tests.support.bridges import BridgeChild
 from tests.support.freezing import frozen
 from tests.support.pulsar import PrivatePulsar
-
-pytestmark = KAFKA_PYTHON_LEAKS
 
 PARTITIONS = 3
 

@@ -14,15 +14,13 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from tests.faults.checker import KAFKA_PYTHON_LEAKS, Load, load
+from tests.faults.checker import Load, load
 from tests.faults.figures import report
 from tests.faults.ledgers import ledger_starts
 from tests.faults.moved_clock import MovedClock
 from tests.faults.topics import WAIT, consumer, create, wait_for
 from tests.support.bridges import BridgeChild
 from tests.support.pulsar import PrivatePulsar
-
-pytestmark = KAFKA_PYTHON_LEAKS
 
 PARTITIONS = 3
 DAY = 24 * 3600.0

@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 
 from bridge.node.orphans import Guard
 from bridge.standalone import probe
-from tests.faults.checker import KAFKA_PYTHON_LEAKS, Load, load
+from tests.faults.checker import Load, load
 from tests.faults.disk import Disk, mounted
 from tests.faults.ledgers import ledger_starts
 from tests.faults.processes import resident_bytes
@@ -27,7 +27,6 @@ pytestmark = [
     pytest.mark.soak,
     pytest.mark.timeout(900),
     pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system, which takes root"),
-    KAFKA_PYTHON_LEAKS,
 ]
 
 PARTITIONS = 3

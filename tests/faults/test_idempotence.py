@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.checker import KAFKA_PYTHON_LEAKS, load
+from tests.faults.checker import load
 from tests.faults.ledgers import ledger_starts
 from tests.support.bridges import BridgeChild
 from tests.support.pulsar import PrivatePulsar
-
-pytestmark = KAFKA_PYTHON_LEAKS
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,11 @@ from functools import partial
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
-from tests.faults.checker import KAFKA_PYTHON_LEAKS, load
+from tests.faults.checker import load
 from tests.faults.conftest import ENTRIES_PER_LEDGER
 from tests.faults.topics import WAIT, consumer, create, produce, read, value_of, wait_for
 from tests.support.bridges import BridgeChild
 from tests.support.pulsar import PrivatePulsar
-
-pytestmark = KAFKA_PYTHON_LEAKS
 
 
 @pytest.fixture

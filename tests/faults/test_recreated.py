@@ -12,12 +12,9 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.faults.checker import KAFKA_PYTHON_LEAKS
 from tests.faults.topics import WAIT, consumer, create, produce, value_of, wait_for
 from tests.support.bridges import BridgeChild
 from tests.support.pulsar import PrivatePulsar
-
-pytestmark = KAFKA_PYTHON_LEAKS
 
 FAR = 20_000
 

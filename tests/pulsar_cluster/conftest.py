@@ -9,18 +9,10 @@ from pathlib import Path
 import pytest
 
 from bridge.node.orphans import Guard
-from tests.faults.checker import leaks_shown
 from tests.support.bridges import BridgeChild, started_children
 from tests.support.pulsar_cluster import RealCluster, make_cluster
 
 BROKERS = 3
-
-
-@pytest.fixture(autouse=True)
-def leaks_show_here() -> Iterator[None]:
-    """As in the fault tests, whose clients these are."""
-    with leaks_shown():
-        yield
 
 
 @pytest.fixture(scope="package")  # it ends with the last of them: seven JVMs that idle take a tenth of a core

@@ -5,14 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from tests.faults.checker import KAFKA_PYTHON_LEAKS, load
+from tests.faults.checker import load
 from tests.faults.figures import report
 from tests.faults.ledgers import ledger_starts
 from tests.pulsar_cluster.moves import longest_pauses
 from tests.support.bridges import BridgeChild
 from tests.support.pulsar_cluster import RealCluster
-
-pytestmark = KAFKA_PYTHON_LEAKS
 
 PARTITIONS = 3
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from bridge.standalone.jvm import JvmProcess
-from tests.faults.checker import KAFKA_PYTHON_LEAKS, Load, Verdict, load
+from tests.faults.checker import Load, Verdict, load
 from tests.faults.figures import report
 from tests.faults.ledgers import ledger_starts
 from tests.faults.processes import let_pass
@@ -16,8 +16,6 @@ from tests.pulsar_cluster.moves import Owners, first_acks, longest_pauses, summa
 from tests.support.bridges import BridgeChild
 from tests.support.freezing import frozen
 from tests.support.pulsar_cluster import RealCluster
-
-pytestmark = KAFKA_PYTHON_LEAKS
 
 PARTITIONS = 6
 KILLS = 10

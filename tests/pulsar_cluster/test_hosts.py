@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.faults.checker import KAFKA_PYTHON_LEAKS, load
+from tests.faults.checker import load
 from tests.faults.figures import report
 from tests.faults.ledgers import ledger_starts
 from tests.pulsar_cluster.moves import Owners
 from tests.support.bridges import BridgeChild
 from tests.support.pulsar_cluster import RealCluster
-
-pytestmark = KAFKA_PYTHON_LEAKS
 
 PARTITIONS = 6
 

@@ -8,15 +8,13 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from bridge.node.orphans import Guard
-from tests.faults.checker import KAFKA_PYTHON_LEAKS, Load, load
+from tests.faults.checker import Load, load
 from tests.faults.figures import report
 from tests.faults.ledgers import ledger_starts
 from tests.pulsar_cluster.conftest import BROKERS
 from tests.pulsar_cluster.moves import Owners, longest_pauses
 from tests.support.bridges import BridgeChild
 from tests.support.pulsar_cluster import EXTENSIBLE, RealCluster, make_cluster
-
-pytestmark = KAFKA_PYTHON_LEAKS
 
 PARTITIONS = 6
 

@@ -10,15 +10,13 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from bridge.node.orphans import Guard
-from tests.faults.checker import KAFKA_PYTHON_LEAKS, load
+from tests.faults.checker import load
 from tests.faults.figures import report
 from tests.faults.ledgers import ledger_starts
 from tests.pulsar_cluster.moves import Owners, first_acks
 from tests.support.bridges import BridgeChild
 from tests.support.pulsar_cluster import RealCluster
 from tests.support.pulsar_proxy import PulsarProxy, in_front_of, proxy_jars
-
-pytestmark = KAFKA_PYTHON_LEAKS
 
 PARTITIONS = 3
 SECONDS = 30.0

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaConsumer
 
 from bridge.node.orphans import Guard
-from tests.faults.checker import KAFKA_PYTHON_LEAKS, Load, leaks_shown, usual_writers
+from tests.faults.checker import Load, usual_writers
 from tests.faults.nodes.writers import AioKafkaWriter, JavaWriter
 from tests.support.one_address import OneAddress
 from tests.support.pulsar import PulsarAddress
@@ -106,16 +106,14 @@ def test_deleted_records_are_gone_at_every_node(one_address: OneAddress, admin: 
         assert future.result(30).low_watermark == one.offset
 
 
-@KAFKA_PYTHON_LEAKS
 async def test_other_clients_groups(one_address: OneAddress, topic: str) -> None:
     options: dict[str, Any] = {"bootstrap_servers": one_address.kafka, "auto_offset_reset": "earliest"}
-    with leaks_shown():
-        reader = KafkaConsumer(topic, group_id=f"k-{topic}", consumer_timeout_ms=30_000, **options)
-        try:
-            assert len({next(reader).value for _ in range(RECORDS)}) == RECORDS
-            reader.commit()
-        finally:
-            reader.close()
+    reader = KafkaConsumer(topic, group_id=f"k-{topic}", consumer_timeout_ms=30_000, **options)
+    try:
+        assert len({next(reader).value for _ in range(RECORDS)}) == RECORDS
+        reader.commit()
+    finally:
+        reader.close()
     consumer = AIOKafkaConsumer(topic, group_id=f"a-{topic}", **options)
     await consumer.start()
     try:
@@ -136,27 +134,25 @@ def own_nodes(pulsar: PulsarAddress, namespace: str, guard: Guard, tmp_path: Pat
         made.close()
 
 
-@KAFKA_PYTHON_LEAKS
 def test_nothing_is_lost_doubled_or_out_of_order_while_connections_are_cut_and_a_node_dies(
     own_nodes: OneAddress, tmp_path: Path
 ) -> None:
     """Idempotent producers find themselves at another node after each cut, with batches under way at the one before."""
-    with leaks_shown():
-        load = Load(own_nodes.kafka, "one-address", PARTITIONS, usual_writers(own_nodes.kafka, idempotent=True))
-        load.writers.append(AioKafkaWriter("a", own_nodes.kafka, load.topic, PARTITIONS, load.changed))
-        load.writers.append(JavaWriter("j", own_nodes.kafka, load.topic, PARTITIONS, load.changed, tmp_path))
-        try:
-            load.start()
-            load.more(30)
-            for number in range(8):
-                own_nodes.balancer.cut(0.5 if number % 3 else 1.0)
-                victim = own_nodes.nodes[1]
-                if number == 4:
-                    victim.kill()
-                load.more(20)
-                if number == 4:
-                    victim.start()
-            assert own_nodes.balancer.cuts
-            load.stop().check()
-        finally:
-            load.abandon()
+    load = Load(own_nodes.kafka, "one-address", PARTITIONS, usual_writers(own_nodes.kafka, idempotent=True))
+    load.writers.append(AioKafkaWriter("a", own_nodes.kafka, load.topic, PARTITIONS, load.changed))
+    load.writers.append(JavaWriter("j", own_nodes.kafka, load.topic, PARTITIONS, load.changed, tmp_path))
+    try:
+        load.start()
+        load.more(30)
+        for number in range(8):
+            own_nodes.balancer.cut(0.5 if number % 3 else 1.0)
+            victim = own_nodes.nodes[1]
+            if number == 4:
+                victim.kill()
+            load.more(20)
+            if number == 4:
+                victim.start()
+        assert own_nodes.balancer.cuts
+        load.stop().check()
+    finally:
+        load.abandon()

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.faults.checker import KAFKA_PYTHON_LEAKS, load
+from tests.faults.checker import load
 from tests.faults.figures import report
 from tests.faults.ledgers import ledger_starts
 from tests.support.nodes import Node
@@ -21,7 +21,6 @@ from tests.support.programs import require
 from tests.support.pulsar import PrivatePulsar
 
 pytestmark = [
-    KAFKA_PYTHON_LEAKS,
     pytest.mark.soak,
     pytest.mark.skipif(os.geteuid() != 0, reason="tells the kernel to lose packets, which takes root"),
 ]

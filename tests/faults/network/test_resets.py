@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faults.checker import KAFKA_PYTHON_LEAKS, load
+from tests.faults.checker import load
 from tests.faults.figures import report
 from tests.faults.ledgers import ledger_starts
 from tests.support.nodes import Node
 from tests.support.pulsar import PrivatePulsar
-
-pytestmark = KAFKA_PYTHON_LEAKS
 
 PARTITIONS = 3
 

@@ -19,7 +19,6 @@ import pytest
 from bridge.apis import list_groups
 from bridge.node.orphans import Guard
 from tests.apis.wire import ask_at
-from tests.faults.checker import KAFKA_PYTHON_LEAKS
 from tests.faults.figures import report
 from tests.faults.nodes.answers import ClusterAnswer, cluster_at
 from tests.faults.nodes.changes import FEWEST, Stage, change_nodes, change_topics, create, write_and_read
@@ -28,8 +27,6 @@ from tests.faults.nodes.pollers import Pollers
 from tests.faults.processes import let_pass
 from tests.support.nodes import Nodes
 from tests.support.pulsar import PulsarAddress
-
-pytestmark = KAFKA_PYTHON_LEAKS
 
 _GROUP_PARTITIONS = 3
 _SETTLED_SECONDS = 60.0

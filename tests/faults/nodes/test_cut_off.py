@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.checker import KAFKA_PYTHON_LEAKS
 from tests.faults.figures import report
 from tests.faults.ledgers import ledger_starts
 from tests.faults.nodes.load import PARTITIONS, NodesLoad, members_named, nodes_load
@@ -17,7 +16,7 @@ from tests.faults.processes import let_pass
 from tests.support.nodes import Node, Nodes
 from tests.support.pulsar import PrivatePulsar
 
-pytestmark = [KAFKA_PYTHON_LEAKS, pytest.mark.soak, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
 
 _CLIENTS_GIVE_UP_SECONDS = 120.0
 """Requests under way at a node that is silent wait for their clients' own time-outs, 30 s to 60 s."""

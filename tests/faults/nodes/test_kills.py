@@ -10,12 +10,9 @@ from statistics import median
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.faults.checker import KAFKA_PYTHON_LEAKS
 from tests.faults.figures import report
 from tests.faults.nodes.load import NodesLoad, nodes_load
 from tests.support.nodes import Node, Nodes
-
-pytestmark = KAFKA_PYTHON_LEAKS
 
 
 def kill(running: NodesLoad, victim: Node) -> float:

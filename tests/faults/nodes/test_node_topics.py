@@ -10,13 +10,10 @@ import pytest
 from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from tests.faults.checker import KAFKA_PYTHON_LEAKS
 from tests.faults.nodes.answers import cluster_at, latest_at
 from tests.faults.nodes.load import nodes_load
 from tests.faults.topics import WAIT, consumer, create, produce, value_of, wait_for
 from tests.support.nodes import Nodes
-
-pytestmark = KAFKA_PYTHON_LEAKS
 
 GROWN = 4
 

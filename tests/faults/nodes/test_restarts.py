@@ -8,12 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.checker import KAFKA_PYTHON_LEAKS
 from tests.faults.figures import report
 from tests.faults.nodes.load import NodesLoad, nodes_load
 from tests.support.nodes import Nodes
-
-pytestmark = KAFKA_PYTHON_LEAKS
 
 
 def roll(running: NodesLoad) -> float:

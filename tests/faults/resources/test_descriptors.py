@@ -12,13 +12,11 @@ from pathlib import Path
 import pytest
 
 from bridge.config import Address
-from tests.faults.checker import KAFKA_PYTHON_LEAKS, Load, load
+from tests.faults.checker import Load, load
 from tests.faults.figures import report
 from tests.faults.processes import cpu_seconds, let_pass, open_files
 from tests.faults.topics import produce, read_values, wait_for
 from tests.support.bridges import BridgeChild
-
-pytestmark = KAFKA_PYTHON_LEAKS
 
 SPARE = 8
 """Descriptors for the first of the strangers, and for the new clients that come after them."""
