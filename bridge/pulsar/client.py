@@ -196,6 +196,10 @@ class PulsarClient:
         """
         return await self._fetch.read(topic, position, hidden)
 
+    async def is_passed_over(self, topic: str, position: Position) -> bool:
+        """Whether readers get no entry from this position on: the broker keeps all from them, or there is none."""
+        return await self._fetch.is_passed_over(topic, position)
+
     async def last_position(self, topic: str) -> Position:
         """The position of the last readable entry; (-1, -1) = there is none."""
         return await self._fetch.last(topic)

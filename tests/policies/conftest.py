@@ -19,10 +19,11 @@ def started(pulsar: PulsarAddress) -> Iterator[Site]:
     """One while inside: a bridge that lives on would disturb the tests of other packages."""
     bridge = BridgeThread(settings_for(pulsar, pulsar.create_namespace()))
     bridge.start()
+    site = Site(bridge, pulsar)
     try:
-        yield Site(bridge, pulsar)
+        yield site
     finally:
-        bridge.stop()
+        site.bridge.stop()
 
 
 @pytest.fixture

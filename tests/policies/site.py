@@ -29,6 +29,12 @@ class Site:
         self.namespace = bridge.namespace
         self._pulsar = pulsar
 
+    def restart(self) -> None:
+        """Have a node there that has nothing in memory."""
+        self.bridge.stop()
+        self.bridge = BridgeThread(self.bridge.settings)
+        self.bridge.start()
+
     def set(self, policy: str, value: object, method: str = "POST") -> None:
         """Set a policy of the namespace."""
         self._pulsar.admin(method, f"namespaces/{self.namespace}/{policy}", value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import zipfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pulsar as native
@@ -51,6 +52,34 @@ def test_what_an_entry_filter_hides_is_a_gap(filtering: PulsarAddress) -> None:
         assert log.write([b"b", b"c"]) == [2, 3]
         assert [(one.offset(), one.value()) for one in log.read(0)] == [(0, b"a"), (2, b"b"), (3, b"c")]
         assert site.bound(topic) == (ErrorCode.NONE, 4)
+
+
+def test_the_end_is_known_though_a_filter_hides_the_last_entries(filtering: PulsarAddress) -> None:
+    """To a node that was there, and to one that comes later; and both are written to."""
+    with started(filtering) as site:
+        topic = site.topic()
+        hide = native_producer(site, filtering, topic)
+        assert site.produce(topic, b"a") == (ErrorCode.NONE, "0")
+        assert site.bound(topic) == (ErrorCode.NONE, 1)
+        for _ in range(3):
+            hide.send(b"hidden", properties={"hide": ""})
+        assert site.bound(topic) == (ErrorCode.NONE, 1)
+        assert site.bound(topic, -2) == (ErrorCode.NONE, 0)
+        assert [(code, size > 0) for code, size in map(partial(site.fetch, topic), (0, 1, 4, 5))] == [
+            (ErrorCode.NONE, True), (ErrorCode.NONE, False), (ErrorCode.NONE, False),
+            (ErrorCode.OFFSET_OUT_OF_RANGE, False),
+        ]  # fmt: skip
+        site.restart()
+        assert site.bound(topic) == (ErrorCode.NONE, 1)
+        assert site.fetch(topic, 0)[1] > 0
+        assert site.fetch(topic, 4) == (ErrorCode.NONE, 0)
+        assert site.produce(topic, b"b") == (ErrorCode.NONE, "4")
+        assert site.bound(topic) == (ErrorCode.NONE, 5)
+        hide.send(b"hidden", properties={"hide": ""})
+        site.restart()
+        assert site.produce(topic, b"c") == (ErrorCode.NONE, "6")
+        assert site.bound(topic) == (ErrorCode.NONE, 7)
+        assert site.fetch(topic, 5)[1] > 0
 
 
 def native_producer(site: Site, broker: PulsarAddress, topic: str) -> native.Producer:

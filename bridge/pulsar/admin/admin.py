@@ -190,11 +190,15 @@ class Admin(RestClient):
 
     async def marker_index(self, topic: str, position: Position) -> int | None:
         """The index of an entry that the broker keeps from readers; None for one that they get."""
-        headers = await self.headers(f"{topic_path(topic)}/ledger/{position.ledger}/entry/{position.entry}")
-        if "x-pulsar-marker-type" not in headers:
-            return None
-        with _understood():
-            return int(headers.get("x-pulsar-broker-entry-metadata-index", -1))
+        headers = await self._entry_headers(topic, position)
+        return _index_in(headers) if "x-pulsar-marker-type" in headers else None
+
+    async def index(self, topic: str, position: Position) -> int:
+        """The index of an entry, -1 where it has none."""
+        return _index_in(await self._entry_headers(topic, position))
+
+    async def _entry_headers(self, topic: str, position: Position) -> Mapping[str, str]:
+        return await self.headers(f"{topic_path(topic)}/ledger/{position.ledger}/entry/{position.entry}")
 
     async def partition_sizes(self, topic: str) -> dict[str, int]:
         """The stored bytes of each partition, by its full name."""
@@ -346,6 +350,11 @@ def _understood() -> Iterator[None]:
         yield
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise AdminError(NO_RESPONSE, f"not as Pulsar answers: {str(error)[:200]}") from error
+
+
+def _index_in(headers: Mapping[str, str]) -> int:
+    with _understood():
+        return int(headers.get("x-pulsar-broker-entry-metadata-index", -1))
 
 
 def _object(answer: Any) -> dict[str, Any]:

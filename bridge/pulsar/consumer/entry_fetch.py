@@ -22,6 +22,8 @@ _Answer = TypeVar("_Answer")
 _ENTRY_TIMEOUT_SECONDS: Final = 0.1
 # And one that is there, before it is asked whether it is kept from readers.
 _HIDDEN_CHECK_AFTER_SECONDS: Final = 1.0
+# So often it is asked whether it has passed over all that follows.
+_PASSED_OVER_CHECKS: Final = 10
 
 IsHidden = Callable[[Position, Position], Awaitable[bool]]
 """Whether all entries from one position to another are kept from readers."""
@@ -60,6 +62,10 @@ class EntryFetch:
     async def read(self, topic: str, position: Position, hidden: IsHidden | None = None) -> Entry | None:
         """The first entry at or after the position; None when the topic ends before it; raises CorruptEntry."""
         return await self._ask(topic, lambda connection: self._read(connection, topic, position, hidden))
+
+    async def is_passed_over(self, topic: str, position: Position) -> bool:
+        """Whether readers get no entry from this position on: the broker keeps all from them, or there is none."""
+        return await self._ask(topic, lambda connection: self._is_passed_over(connection, topic, position))
 
     async def last(self, topic: str) -> Position:
         """The position of the last readable entry; (-1, -1) = there is none."""
@@ -113,6 +119,33 @@ class EntryFetch:
             future.cancel()
             if connection.consumers.pop(session, None) is not None:
                 connection.notify(lambda request_id: commands.close_consumer(request_id, session))
+
+    async def _is_passed_over(self, connection: BrokerConnection, topic: str, position: Position) -> bool:
+        """A broker acknowledges for a subscription what it keeps from it (AbstractBaseDispatcher.filterEntries…).
+
+        The TTL of messages acknowledges as well, once in minutes: so a second subscription has to see the same. Where
+        neither an entry nor that comes soon, as with a dispatch rate, nothing is known: False.
+        """
+        for _session in range(2):
+            async with self._subscribed(connection, topic, position) as (session, future):
+                connection.write([commands.flow(session, 1)])
+                for _check in range(_PASSED_OVER_CHECKS):
+                    done, _ = await asyncio.wait((future,), timeout=_ENTRY_TIMEOUT_SECONDS)
+                    if done:
+                        future.result()  # raises where the broker has closed the session
+                        return False
+                    if await self._has_acknowledged_all(connection, session):
+                        break
+                else:
+                    return False
+        return True
+
+    async def _has_acknowledged_all(self, connection: BrokerConnection, session: int) -> bool:
+        answer = await connection.request(lambda request_id: commands.last_message_id(request_id, session))
+        found = answer.get_last_message_id_response
+        return found.HasField("consumer_mark_delete_position") and (
+            Position.of(found.consumer_mark_delete_position) >= Position.of(found.last_message_id)
+        )
 
     async def _last(self, connection: BrokerConnection, topic: str) -> Position:
         async with self._subscribed(connection, topic, LATEST) as (session, _):

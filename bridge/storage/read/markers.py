@@ -2,10 +2,13 @@
 
 They have offsets, which are gaps to consumers. A marker may be the last entry of a topic, so that waiting for the last
 entry would not end. The admin API says of an entry whether it is a marker; it is asked when an entry does not come.
+What an entry filter of the broker hides is as a marker here. Only a reader's session tells of it.
 """
 
-from collections.abc import AsyncIterator
+from bisect import bisect_right
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
+from itertools import accumulate
 
 from bridge.pulsar.admin import Admin, AdminError
 from bridge.pulsar.types import EARLIEST, Position
@@ -15,9 +18,11 @@ from bridge.runtime.futures import SharedQuery
 class Markers:
     """The markers at the end of one partition."""
 
-    def __init__(self, topic: str, admin: Admin) -> None:
+    def __init__(self, topic: str, admin: Admin, is_passed_over: Callable[[Position], Awaitable[bool]]) -> None:
+        """`is_passed_over` tells whether readers get no entry from a position on."""
         self._topic = topic
         self._admin = admin
+        self._is_passed_over = is_passed_over
         self._known_run = (EARLIEST, EARLIEST)
         self._behind = SharedQuery(self._find_behind)
         self.end = 0
@@ -41,11 +46,34 @@ class Markers:
             async for position in self._back(last):
                 index = await self._admin.marker_index(self._topic, position)
                 if index is None:
-                    return position
+                    return await self._before_hidden(position)
                 self.end = max(self.end, index + 1)
         except AdminError:  # the login may not ask: no entry is known to be a marker
             return last
         return EARLIEST
+
+    async def _before_hidden(self, last: Position) -> Position:
+        """The last entry up to this one, which is no marker, that no filter hides; EARLIEST if there is none."""
+        if not await self._is_passed_over(last):
+            return last
+        self.end = max(self.end, await self._admin.index(self._topic, last) + 1)
+        ledgers = [one for one in await self._admin.ledgers(self._topic) if one.ledger_id <= last.ledger]
+        counts = (last.entry + 1 if one.ledger_id == last.ledger else one.entries for one in ledgers)
+        starts = list(accumulate(counts, initial=0))
+
+        def position(number: int) -> Position:
+            at = bisect_right(starts, number) - 1
+            return Position(ledgers[at].ledger_id, number - starts[at])
+
+        first_hidden = starts[-1] - 1
+        left = 0
+        while left < first_hidden:
+            middle = (left + first_hidden) // 2
+            if await self._is_passed_over(position(middle)):
+                first_hidden = middle
+            else:
+                left = middle + 1
+        return position(first_hidden - 1) if first_hidden else EARLIEST
 
     async def find_behind(self) -> None:
         """Learn of markers that nothing follows: Pulsar 3.3 names the last entry before them as the topic's last.
