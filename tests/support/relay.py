@@ -25,6 +25,8 @@ class Relay:
 
     Delayed: what arrives from now on passes `delay_seconds` later, in each direction, at any rate and in order. What is
     on its way when the bytes are held still arrives.
+
+    One connection alone can be held or delayed in one direction.
     """
 
     def __init__(self, target: int, port: int = 0) -> None:
@@ -33,6 +35,7 @@ class Relay:
         self.port = int(self._listener.getsockname()[1])
         self.delay_seconds = 0.0
         self._ends: set[_End] = set()
+        self._newest: _Client | None = None
         self._is_held = False
         self._is_cut = False
         self._loop = asyncio.new_event_loop()
@@ -53,6 +56,17 @@ class Relay:
         open_now = len(self._ends)
         self._call(self._reset)
         return open_now // 2
+
+    def newest(self) -> tuple[_End, _End]:
+        """The connection that was made last: the end of its client, and of the server."""
+        client = self._newest
+        assert client is not None and client.peer is not None
+        return client, client.peer
+
+    def hold_from(self, end: _End) -> None:
+        """Let no byte pass that comes from there."""
+        end.is_held = True
+        self._call(end.pause)
 
     def heal(self) -> None:
         """Pass everything again."""
@@ -87,6 +101,7 @@ class Relay:
     def _heal(self) -> None:
         self._is_held = self._is_cut = False
         for end in list(self._ends):
+            end.is_held, end.delay_seconds = False, 0.0
             end.resume()
 
     def _close(self) -> None:
@@ -138,6 +153,7 @@ class Relay:
 
     def start(self, client: _Client) -> None:
         """A client has come."""
+        self._newest = client
         task = self._loop.create_task(self.reach(client))
         client.task = task
 
@@ -148,6 +164,8 @@ class _End(asyncio.Protocol):
     def __init__(self, relay: Relay) -> None:
         self.peer: _End | None = None
         self.task: asyncio.Task[None] | None = None
+        self.is_held = False
+        self.delay_seconds = 0.0
         self._relay = relay
         self._is_full = False  # the peer's buffer
         self._on_its_way: deque[bytes | None] = deque()  # delayed; None: the end
@@ -160,9 +178,8 @@ class _End(asyncio.Protocol):
         self._relay.made(self)
 
     def data_received(self, data: bytes) -> None:
-        if (
-            self.peer is None or self._early or self._relay.is_held
-        ):  # asyncio of Python 3.11.2 reads on at the beginning
+        # asyncio of Python 3.11.2 reads on at the beginning
+        if self.peer is None or self._early or self._relay.is_held or self.is_held:
             self._early.append(data)
         else:
             self._pass(data)
@@ -173,7 +190,7 @@ class _End(asyncio.Protocol):
             self._pass(None)
 
     def _pass(self, data: bytes | None) -> None:
-        delay = self._relay.delay_seconds
+        delay = self._relay.delay_seconds + self.delay_seconds
         self._on_its_way.append(data)
         if delay or len(self._on_its_way) > 1:
             self._relay.later(delay, self._arrive)
@@ -204,7 +221,7 @@ class _End(asyncio.Protocol):
 
     def resume(self) -> None:
         """Read on, unless something else speaks against it."""
-        if self.peer is not None and not self._is_full and not self._relay.is_held:
+        if self.peer is not None and not (self._is_full or self.is_held or self._relay.is_held):
             while self._early:
                 self._pass(self._early.popleft())
             self.transport.resume_reading()

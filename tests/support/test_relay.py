@@ -138,3 +138,30 @@ def test_an_end_on_one_side_ends_the_other(relay: Relay) -> None:
         exchange(connection, b"open")
         connection.shutdown(socket.SHUT_WR)
         assert connection.recv(1) == b""
+
+
+def test_one_connection_is_held_in_one_direction(relay: Relay) -> None:
+    with connect(relay) as other, connect(relay) as held:
+        assert exchange(other, b"other") == b"other"
+        assert exchange(held, b"before") == b"before"
+        client, server = relay.newest()
+        for end in client, server:
+            relay.hold_from(end)
+            held.sendall(b"held")
+            assert exchange(other, b"passes") == b"passes"
+            held.settimeout(0.05)
+            with pytest.raises(TimeoutError):
+                held.recv(1)
+            held.settimeout(10)
+            relay.heal()
+            assert receive(held, 4) == b"held"
+
+
+def test_one_connection_is_delayed_in_one_direction(relay: Relay) -> None:
+    with connect(relay) as connection:
+        assert exchange(connection, b"before") == b"before"
+        _, server = relay.newest()
+        server.delay_seconds = 0.2
+        began = time.monotonic()
+        assert exchange(connection, b"late") == b"late"
+        assert time.monotonic() - began >= 0.2
