@@ -1,4 +1,4 @@
-"""The `bridge` command: run, standalone, check, ready, nodes, user, move-state, completion.
+"""The `bridge` command: what serves and what tends it, and what asks a Kafka (bridge/cli/kafka).
 
 What a command needs is imported when it runs: `bridge run` must not need the demonstration's clients, nor
 `bridge --version` a broker's protocol.
@@ -136,6 +136,36 @@ def _move_state(options: argparse.Namespace) -> int:
     return _run_async(move(settings, sys.stdout, undo=options.undo))
 
 
+def _topic(options: argparse.Namespace) -> int:
+    from bridge.cli.kafka import topics
+
+    return topics.run(options)
+
+
+def _group(options: argparse.Namespace) -> int:
+    from bridge.cli.kafka import groups
+
+    return groups.run(options)
+
+
+def _produce(options: argparse.Namespace) -> int:
+    from bridge.cli.kafka import records
+
+    return records.produce(options)
+
+
+def _consume(options: argparse.Namespace) -> int:
+    from bridge.cli.kafka import records
+
+    return records.consume(options)
+
+
+def _acl(options: argparse.Namespace) -> int:
+    from bridge.cli.kafka import acls
+
+    return acls.run(options)
+
+
 def _standalone(options: argparse.Namespace) -> int:
     from bridge.standalone.command import Options, run
 
@@ -168,6 +198,11 @@ _COMMANDS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
     "nodes": _nodes,
     "user": _user,
     "move-state": _move_state,
+    "topic": _topic,
+    "group": _group,
+    "produce": _produce,
+    "consume": _consume,
+    "acl": _acl,
     "standalone": _standalone,
     "completion": _completion,
 }

@@ -3,10 +3,11 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final, TextIO
 
+from bridge.cli.table import table as columns
 from bridge.cluster.member import new_incarnation
 from bridge.cluster.membership.orders import Order, ordered
 from bridge.cluster.membership.record_fields import InvalidClusterRecord
@@ -45,7 +46,7 @@ async def show(settings: Settings, out: TextIO, *, as_json: bool = False) -> int
         return 1
     print(f"{settings.pulsar.full_namespace}, version {view.version} of the view", file=out)
     for line in table(view):
-        print(line.rstrip(), file=out)
+        print(line, file=out)
     return 0
 
 
@@ -172,6 +173,4 @@ def _with_plain_names(rows: list[dict[str, object]]) -> list[dict[str, object]]:
 
 def table(view: ClusterView) -> list[str]:
     """The view's members as lines of a table."""
-    rows: list[Sequence[str]] = [_HEAD, *([str(row[name]) for name in _HEAD] for row in _rows(view))]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
-    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in rows]
+    return columns(_HEAD, [[row[name] for name in _HEAD] for row in _rows(view)])

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from bridge import __version__
+from bridge.cli.kafka import options as kafka
 
 MAX_BROKERS: Final = 9
 SHELLS: Final = ("bash", "zsh", "fish")
@@ -54,6 +55,7 @@ EXAMPLES: Final = {
         ("zsh, into a directory of $fpath", "bridge completion zsh >~/.zfunc/_bridge"),
         ("fish", "bridge completion fish >~/.config/fish/completions/bridge.fish"),
     ),
+    **kafka.EXAMPLES,
 }  # fmt: skip
 """Of each command: what for, and the command line."""
 
@@ -84,6 +86,7 @@ def make_parser() -> argparse.ArgumentParser:
         )
     for command in (check, ready, nodes, listed):
         command.add_argument("--json", action="store_true", help="tell it as JSON, for a script")
+    kafka.add(commands, _command)
     _add_standalone(_command(commands, "standalone", "start a Pulsar and the bridge here, and show them at work"))
     completion = _command(commands, "completion", "print what a shell needs to complete this command's words")
     completion.add_argument("shell", choices=SHELLS)

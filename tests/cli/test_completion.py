@@ -18,6 +18,7 @@ SECONDS = 20.0
 MODULES = {"bridge": "bridge", "bridge-pipeline": "bridge.pipeline"}
 CASES = [
     ("bridge", "sta", {"standalone"}),
+    ("bridge", "group re", {"reset"}),
     ("bridge", "user ", {"list", "add", "remove"}),
     ("bridge", "check --j", {"--json"}),
     ("bridge", "user add --mechanism SCRAM-SHA-5", {"SCRAM-SHA-512"}),
