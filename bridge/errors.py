@@ -8,6 +8,11 @@ class BridgeError(Exception):
 class SettingsError(BridgeError):
     """A setting is unknown, missing or wrong; the message names it and the remedy."""
 
+    def __init__(self, message: str, at: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.at = at
+        """Where in the tables of settings, if it is one value's fault."""
+
 
 class StartupError(BridgeError):
     """The bridge cannot start; the message says what to set or run."""

@@ -1,7 +1,7 @@
 """What `bridge check` tells: one finding a line, and what fixes it."""
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TextIO
@@ -47,7 +47,13 @@ _LOGIN_REMEDY = "set pulsar.token or pulsar.token_file to a valid token"
 
 async def report(settings: Settings, out: TextIO, file: Path | None = None, *, as_json: bool = False) -> int:
     """Print the table, or one object of JSON; 0 when the Pulsar is fit, 1 when not. `file`: that of the settings."""
-    found = [*await examine(settings), *examine_files(settings, file)]
+    return tell(settings, [*await examine(settings), *examine_files(settings, file)], out, as_json=as_json)
+
+
+def tell(
+    settings: Settings, found: Sequence[Finding], out: TextIO, *, as_json: bool, fit: str = "fit for the bridge"
+) -> int:
+    """Print findings, and `fit` if all are; 0 when nothing is unfit, else 1."""
     findings = [replace(one, detail=without_secrets(one.detail)) for one in found]
     unfit = sum(finding.severity is Severity.UNFIT for finding in findings)
     if as_json:
@@ -64,7 +70,7 @@ async def report(settings: Settings, out: TextIO, file: Path | None = None, *, a
         print(f"  {finding.name:<{width}}  {finding.severity:<8} {finding.detail}", file=out)
         if finding.remedy:
             print(f"  {'':<{width}}  {'':<8} → {finding.remedy}", file=out)
-    print("not fit: fix what is marked NOT FIT" if unfit else "fit for the bridge", file=out)
+    print("not fit: fix what is marked NOT FIT" if unfit else fit, file=out)
     return 1 if unfit else 0
 
 

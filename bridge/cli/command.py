@@ -87,8 +87,13 @@ def _prepare(settings: Settings, file: Path | None) -> None:
 def _check(options: argparse.Namespace) -> int:
     settings = load(options.config)
     log.configure(settings.log)
-    from bridge.check.table import report
+    from bridge.check.table import report, tell
 
+    if options.offline:
+        from bridge.cli.offline import examine
+
+        findings = examine(settings, options.config)
+        return tell(settings, findings, sys.stdout, as_json=options.json, fit="the settings are fit")
     return _run_async(report(settings, sys.stdout, options.config, as_json=options.json))
 
 
@@ -209,5 +214,6 @@ _COMMANDS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
 
 
 def _complain(error: BridgeError, code: int) -> int:
-    print(f"bridge: {without_secrets(str(error))}", file=sys.stderr)
+    for line in without_secrets(str(error)).splitlines():
+        print(f"bridge: {line}", file=sys.stderr)
     return code

@@ -24,6 +24,7 @@ EXAMPLES: Final = {
     ),
     "check": (
         ("before the first start", "bridge check --config bridge.toml"),
+        ("the settings alone, before they are rolled out", "bridge check --offline --config bridge.toml"),
         ("what a script would act on", "bridge check --json | jq '.findings[] | select(.severity == \"unfit\")'"),
     ),
     "ready": (
@@ -73,6 +74,7 @@ def make_parser() -> argparse.ArgumentParser:
     run = _command(commands, "run", "serve Kafka clients from an existing Pulsar")
     run.add_argument("--wait", type=int, metavar="SECONDS", help="so long for a Pulsar that is not there yet")
     check = _command(commands, "check", "tell whether a Pulsar is fit for the bridge, and how to fix it")
+    check.add_argument("--offline", action="store_true", help="look at the settings and their files alone")
     ready = _command(commands, "ready", "tell whether the bridge on this machine is ready, as health checks ask")
     nodes = _command(commands, "nodes", "show the nodes that share a Pulsar namespace")
     _add_orders(nodes)

@@ -21,17 +21,33 @@ _SERVICE_LINK = re.compile(r"_SERVICE_HOST$|_SERVICE_PORT(_\w+)?$|_PORT(_\d+_(TC
 
 
 def load(path: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
-    """Read the file, put the environment (BRIDGE_<SECTION>_<NAME>) over it and check everything."""
-    values: dict[str, dict[str, Any]] = {}
-    if path is not None:
-        values = _read_file(path)
-    try:
-        settings = Settings().with_values(
-            **_merge(values, _read_environment(os.environ if environ is None else environ))
-        )
-    except SettingsError as error:
-        raise SettingsError(f"{path}: {error}" if path is not None else str(error)) from None
+    """Read the file, put the environment (BRIDGE_<SECTION>_<NAME>) over it and check everything.
+
+    Raises SettingsError, with a line for each value that is wrong.
+    """
+    wrong: list[str] = []
+    of_environment = _read_environment(os.environ if environ is None else environ, wrong)
+    values = _merge({} if path is None else _read_file(path), of_environment)
+    while True:
+        try:
+            settings = Settings().with_values(**values)
+        except SettingsError as error:
+            if error.at or not wrong:  # what does not go together may do so for lack of what was left out
+                wrong.append(str(error))
+            if error.at and _leave_out(values, *error.at):
+                continue
+        break
+    if wrong:
+        raise SettingsError("\n".join(wrong if path is None else [f"{path}: {one}" for one in wrong]))
     return settings
+
+
+def _leave_out(values: dict[str, Any], *at: str) -> bool:
+    """Take a value away, that the rest can be judged; whether it was there."""
+    table, last = values, at[-1]
+    for name in at[:-1]:
+        table = table.get(name, {})
+    return table.pop(last, None) is not None
 
 
 def load_text(text: str) -> Settings:
@@ -63,23 +79,31 @@ def _read_file(path: Path) -> dict[str, dict[str, Any]]:
     return values
 
 
-def _read_environment(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+def _read_environment(environ: Mapping[str, str], wrong: list[str]) -> dict[str, dict[str, Any]]:
+    """What is wrong with a variable is added to `wrong`."""
     values: dict[str, dict[str, Any]] = {}
     for variable in sorted(environ):
         if not variable.startswith(ENV_PREFIX) or variable.startswith(OTHER_VARIABLES):
             continue
         if _SERVICE_LINK.search(variable):
             continue
-        section, _, name = variable.removeprefix(ENV_PREFIX).lower().partition("_")
-        if section == "listener":
-            listener, setting = _of_listener(variable)
-            table = values.setdefault(section, {}).setdefault(listener, {})
-            table[setting.name] = _from_text(variable, setting, environ[variable])
-            continue
-        known = {f"{ENV_PREFIX}{s}_{n}".upper(): f for s, c in SECTIONS.items() for n, f in fields_of(c).items()}
-        known_name(variable, known, "environment variable ")
-        values.setdefault(section, {})[name] = _from_text(variable, known[variable], environ[variable])
+        try:
+            _read_variable(variable, environ[variable], values)
+        except SettingsError as error:
+            wrong.append(str(error))
     return values
+
+
+def _read_variable(variable: str, text: str, values: dict[str, dict[str, Any]]) -> None:
+    section, _, name = variable.removeprefix(ENV_PREFIX).lower().partition("_")
+    if section == "listener":
+        listener, setting = _of_listener(variable)
+        table = values.setdefault(section, {}).setdefault(listener, {})
+        table[setting.name] = _from_text(variable, setting, text)
+        return
+    known = {f"{ENV_PREFIX}{s}_{n}".upper(): f for s, c in SECTIONS.items() for n, f in fields_of(c).items()}
+    known_name(variable, known, "environment variable ")
+    values.setdefault(section, {})[name] = _from_text(variable, known[variable], text)
 
 
 def _of_listener(variable: str) -> "tuple[str, Field[Any]]":

@@ -156,8 +156,8 @@ def fields_of(section: type) -> "dict[str, Field[Any]]":
     return {f.name: f for f in fields(section)}
 
 
-def known_name(name: str, names: Iterable[str], what: str) -> str:
-    """The name, if it is one of `names`; else SettingsError with the likeliest one meant."""
+def known_name(name: str, names: Iterable[str], what: str, at: tuple[str, ...] = ()) -> str:
+    """The name, if it is one of `names`; else SettingsError with the likeliest one meant, and where it stands."""
     if name in names:
         return name
     label = f"{what}{name}" if what.endswith((".", " ")) else f"{what} [{name}]"
@@ -165,7 +165,7 @@ def known_name(name: str, names: Iterable[str], what: str) -> str:
     close = difflib.get_close_matches(name, known, n=1)
     everything = f"known are {_list(known)}" if len(known) < 20 else "config/bridge.toml lists every setting"
     hint = f"did you mean {close[0]}?" if close else everything
-    raise SettingsError(f"unknown {label}; {hint}")
+    raise SettingsError(f"unknown {label}; {hint}", at)
 
 
 def _list(names: Iterable[str]) -> str:
@@ -193,7 +193,8 @@ def check_type(section: str, setting: "Field[Any]", value: object) -> None:
     # bool is an int to Python, but `node_id = true` is a mistake.
     wanted = (int, float) if setting.type is float else setting.type
     if not isinstance(value, wanted) or (isinstance(value, bool) and setting.type is not bool):  # type: ignore[arg-type]
-        raise SettingsError(f"{section}.{setting.name} = {_shown(setting, value)}: must be {allowed(setting)}")
+        wrong = f"{section}.{setting.name} = {_shown(setting, value)}: must be {allowed(setting)}"
+        raise SettingsError(wrong, (*section.split("."), setting.name))
 
 
 def check_rules(section: str, values: Any) -> None:
@@ -203,7 +204,8 @@ def check_rules(section: str, values: Any) -> None:
         check_type(section, setting, value)
         rule: Rule | None = setting.metadata.get("rule")
         if rule and not rule.holds(value):
-            raise SettingsError(f"{section}.{setting.name} = {_shown(setting, value)}: must be {rule.allowed}")
+            wrong = f"{section}.{setting.name} = {_shown(setting, value)}: must be {rule.allowed}"
+            raise SettingsError(wrong, (*section.split("."), setting.name))
 
 
 def toml_value(value: object) -> str:

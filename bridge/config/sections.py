@@ -362,9 +362,9 @@ class Settings:
             if section == "listener":
                 changed[section] = self._with_listeners(values)
                 continue
-            known = fields_of(SECTIONS[known_name(section, (*SECTIONS, "listener"), "section")])
+            known = fields_of(SECTIONS[known_name(section, (*SECTIONS, "listener"), "section", (section,))])
             for name, value in values.items():
-                check_type(section, known[known_name(name, known, f"setting {section}.")], value)
+                check_type(section, known[known_name(name, known, f"setting {section}.", (section, name))], value)
             changed[section] = replace(getattr(self, section), **values)
         return replace(self, **changed)
 
@@ -377,8 +377,13 @@ class Settings:
             known = fields_of(ListenerSettings)
             for setting, value in values.items():
                 label = f"listener.{name}"
-                check_type(label, known[known_name(setting, known, f"setting {label}.")], value)
-            made[name.upper()] = replace(made.get(name.upper(), ListenerSettings()), **values)
+                at = ("listener", name, setting)
+                check_type(label, known[known_name(setting, known, f"setting {label}.", at)], value)
+            try:
+                made[name.upper()] = replace(made.get(name.upper(), ListenerSettings()), **values)
+            except SettingsError as error:
+                told = str(error).replace("listener.", f"listener.{name}.", 1)
+                raise SettingsError(told, error.at and ("listener", name, error.at[-1])) from None
         return made
 
     def to_toml(self) -> str:

@@ -11,11 +11,14 @@ from pathlib import Path
 import pytest
 
 from bridge import __version__
+from bridge.access.password_file import line_of
 from bridge.cli import command as cli
 from bridge.cli import parser
 from bridge.codec import TWIN
 from bridge.config import HttpSettings
 from bridge.runtime.loop import process_count
+from tests.security.users import credential
+from tests.support.certificates import Authority
 
 
 def bridge(*arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -142,6 +145,27 @@ def test_a_check_of_what_is_not_there_is_told_to_a_script(monkeypatch: pytest.Mo
         ("admin reachable", "unfit"),
     ]
     assert all(row["detail"] and row["remedy"] for row in told["findings"])
+
+
+def test_a_check_offline_looks_at_the_settings_and_their_files_alone(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    signed, other = authority.sign("server"), authority.sign("other")
+    config = tmp_path / "bridge.toml"
+
+    def check(key: str, users: str) -> tuple[int, dict[str, str]]:
+        (tmp_path / "users").write_text(users)
+        config.write_text(
+            f'[kafka]\nlisteners = "SASL_SSL://127.0.0.1:0"\n[pulsar]\nservice_url = "pulsar://127.0.0.1:1"\n'
+            f'[security]\npassword_file = "{tmp_path}/users"\n'
+            f'[listener.SASL_SSL]\nssl_certificate_file = "{signed.certificate}"\nssl_key_file = "{key}"\n'
+        )
+        done = bridge("check", "--offline", "--json", "--config", str(config))
+        told = json.loads(done.stdout)
+        return done.returncode, {row["name"]: row["severity"] for row in told["findings"] if row["severity"] != "risk"}
+
+    fit = {"settings": "fit", "listener.SASL_SSL": "fit", "password file": "fit"}
+    assert check(signed.key, line_of("alice", credential("SCRAM-SHA-256", "wonder land")) + "\n") == (0, fit)
+    assert check(other.key, "nonsense\n") == (1, fit | {"listener.SASL_SSL": "unfit", "password file": "unfit"})
 
 
 def test_readiness_is_told_to_a_script(monkeypatch: pytest.MonkeyPatch) -> None:

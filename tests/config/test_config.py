@@ -106,6 +106,29 @@ def test_a_wrong_variable_is_named(variable: str, value: str, said: str) -> None
         load(None, {variable: value})
 
 
+def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "bridge.toml"
+    file.write_text(
+        '[kafka]\nlisten = "nonsense"\nnosuch = 3\ndefault_partitions = 0\n[what]\na = 1\n'
+        '[listener.X]\nssl_client_auth = "maybe"\n[http]\nlisten = 5\n'
+        # these two do not go together, but perhaps only for lack of what was wrong
+        '[pulsar]\nstate_namespace = "public/default"\n'
+    )
+    with pytest.raises(SettingsError) as raised:
+        load(file, {"BRIDGE_KAFKA_WORKERS": "x", "BRIDGE_ZZ": "1"})
+    said = str(raised.value).splitlines()
+    assert [line.removeprefix(f"{file}: ").partition(";")[0].partition(": must")[0] for line in said] == [
+        'BRIDGE_KAFKA_WORKERS = "x"',
+        "unknown environment variable BRIDGE_ZZ",
+        "unknown setting kafka.nosuch",
+        'kafka.listen = "nonsense"',
+        "kafka.default_partitions = 0",
+        "unknown section [what]",
+        'listener.X.ssl_client_auth = "maybe"',
+        "http.listen = 5",
+    ]
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=re.escape(f"{tmp_path}/none.toml: cannot read the settings: No such file")):
         load(tmp_path / "none.toml", {})

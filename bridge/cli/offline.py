@@ -1,0 +1,43 @@
+"""`bridge check --offline`: whether the settings, and the files that they name, are fit; nothing is connected to."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from bridge.access.password_file import PasswordFile
+from bridge.check.files import examine_files
+from bridge.check.findings import Finding, Severity
+from bridge.config import Settings
+from bridge.connection.listeners.certificates import ListenerTls
+from bridge.errors import BridgeError
+from bridge.http.tls import HttpTls
+from bridge.pulsar.auth.tls import ClientTls
+from bridge.telemetry.metrics import PulsarMetrics, TlsMetrics
+
+
+def examine(settings: Settings, file: Path | None) -> list[Finding]:
+    """Settings that have been loaded are right; `file`: theirs."""
+    listeners = ", ".join(f"{one.name} at {one.listen}" for one in settings.listeners)
+    read = Finding("settings", Severity.FIT, f"of {file or 'the environment'}: {listeners}", "")
+    return [read, *(_tried(name, what) for name, what in _files(settings)), *examine_files(settings, file)]
+
+
+def _files(settings: Settings) -> Iterator[tuple[str, Callable[[], object]]]:
+    """What the start would read, by name."""
+    metrics = TlsMetrics()
+    for one in settings.listeners:
+        if one.protocol.has_tls:
+            yield f"listener.{one.name}", lambda plan=one: ListenerTls(plan, metrics)  # type: ignore[misc]
+    if settings.http.has_tls:
+        yield "http", lambda: HttpTls(settings.http, metrics)
+    if settings.pulsar.service_url.startswith("pulsar+ssl:"):
+        yield "pulsar's TLS", ClientTls(settings.pulsar, PulsarMetrics()).context
+    if settings.security.password_file:
+        yield "password file", lambda: PasswordFile(Path(settings.security.password_file))
+
+
+def _tried(name: str, what: Callable[[], object]) -> Finding:
+    try:
+        what()
+    except BridgeError as error:
+        return Finding(name, Severity.UNFIT, str(error), "")
+    return Finding(name, Severity.FIT, "its files can be read", "")
