@@ -42,6 +42,7 @@ from bridge.requests.api import Authorization, Broker
 from bridge.requests.authorization import AclAuthorization
 from bridge.runtime.futures import Together, loop_time, side_by_side
 from bridge.runtime.memory import freeze_startup_objects
+from bridge.runtime.service_manager import READY, STOPPING, notify
 from bridge.runtime.watchdog import Watchdog
 from bridge.security.quotas.creations import TopicCreations
 from bridge.security.quotas.usage import ClientQuotas
@@ -459,7 +460,9 @@ async def run(
             sys.setswitchinterval(_SWITCH_SECONDS)
             if ready is not None:
                 ready(server)
+            notify(READY)
             await asyncio.wait((stopping, server.ended), return_when=asyncio.FIRST_COMPLETED)
+            notify(STOPPING)
             if server.ended.done():
                 raise server.ended.result()
     finally:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from bridge.runtime.futures import loop_time
+from bridge.runtime.service_manager import notify
 from bridge.telemetry import log
 
 _log = log.get(__name__)
@@ -46,5 +47,6 @@ class Starting:
         await asyncio.sleep(_TOLD_AFTER_SECONDS)
         while True:
             seconds = round(loop_time() - self._since, 1)
+            notify(f"STATUS=waits for {self._waits_for()}")
             _log.info("= starting", extra={"waits_for": self._waits_for(), "seconds": seconds})
             await asyncio.sleep(_TOLD_EVERY_SECONDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -108,15 +109,29 @@ def confined(settings: Settings, directory: Path) -> Iterator[subprocess.Popen[b
         process.wait()
 
 
+def until_state(manager: socket.socket) -> bytes:
+    """The next state that systemd is told of."""
+    while True:
+        told = manager.recv(4096)
+        if not told.startswith(b"STATUS="):
+            return told
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_the_bridge_works_under_its_filters(
-    pulsar: PulsarAddress, namespace: str, tmp_path: Path, workers: int
+    pulsar: PulsarAddress, namespace: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
+    """And systemd is told when it serves, and when it stops."""
     address, http = f"127.0.0.1:{any_free()}", f"127.0.0.1:{any_free()}"
     kafka = {"listen": address, "workers": workers, "worker_port": 0}
+    manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    manager.bind(str(tmp_path / "notify"))
+    manager.settimeout(30)
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
     settings = settings_for(pulsar, namespace, {"kafka": kafka, "http": {"listen": http}})
     topic = f"confined-{workers}"
-    with confined(settings, tmp_path) as process:
+    with manager, confined(settings, tmp_path) as process:
+        assert until_state(manager) == b"READY=1"
         with KafkaProducer(bootstrap_servers=address, compression_type="gzip") as producer:
             assert producer.send(topic, b"value" * 100_000, b"key").get(30).offset == 0
         options = {"group_id": topic, "auto_offset_reset": "earliest"}
@@ -124,4 +139,5 @@ def test_the_bridge_works_under_its_filters(
         assert next(consumer).value == b"value" * 100_000
         consumer.close()
         process.send_signal(signal.SIGTERM)
+        assert until_state(manager) == b"STOPPING=1"
         assert process.wait(30) == 0, (tmp_path / "log").read_text("utf-8")

@@ -23,6 +23,7 @@ from bridge.node.workers.overview import Overview
 from bridge.node.workers.plan import worker_settings
 from bridge.node.workers.worker_process import COMMAND, WorkerProcess, start_all
 from bridge.runtime.loop import process_count, run_async
+from bridge.runtime.service_manager import READY, STOPPING, notify
 from bridge.telemetry import log
 from bridge.telemetry.metrics import Metrics
 
@@ -57,7 +58,9 @@ async def run(settings: Settings, command: Sequence[str] = COMMAND) -> None:
         await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             await starting
+            notify(READY)
             await stopping
+            notify(STOPPING)
     finally:
         stopping.cancel()
         starting.cancel()

@@ -15,6 +15,7 @@ from bridge.node.server import Server, run
 from bridge.node.workers.control import Ready, WorkerOrder, encode, receive_order
 from bridge.runtime.loop import run_async
 from bridge.runtime.memory import keep_freed_memory, pause_collection
+from bridge.runtime.service_manager import forget
 from bridge.telemetry import log
 
 FAILED = 1
@@ -25,6 +26,7 @@ def main(descriptor: int) -> int:
     """Serve until told to stop; `descriptor`: the socket to the supervisor."""
     control = socket.socket(fileno=descriptor)
     control.set_inheritable(False)
+    forget()  # the supervisor tells it
     try:
         order = receive_order(control)
         settings = load_text(order.settings)
