@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from bridge import __version__
 from bridge.pipeline.completion import script
 from bridge.pipeline.context import Context
-from bridge.pipeline.errors import PipelineError
+from bridge.pipeline.errors import PipelineError, Usage
 from bridge.pipeline.jobs import Job, all_jobs
 from bridge.pipeline.progress import Progress
 from bridge.pipeline.report import Report
@@ -26,6 +27,7 @@ EXIT_CODES: Final = {
 }
 """What each exit code means, of every job."""
 SHELLS: Final = ("bash", "zsh", "fish")
+_EXTRA: Final = ("kafka", "matplotlib", "pyspark")
 _INTERRUPTED = 130, "interrupted; the same command goes on where this one stopped"
 
 
@@ -58,7 +60,7 @@ def run(job: Job, arguments: argparse.Namespace, context: Context) -> int:
         code, error = _INTERRUPTED
     except Exception as failure:
         # an interruption makes running work fail, which libraries report in errors of their own
-        found = failure if isinstance(failure, PipelineError) else failure_of(failure)
+        found = failure if isinstance(failure, PipelineError) else _not_installed(failure) or failure_of(failure)
         if context.interrupted:
             code, error = _INTERRUPTED
         elif found is None:  # neither ours nor Spark's: a bug, which shows its trace
@@ -73,6 +75,12 @@ def run(job: Job, arguments: argparse.Namespace, context: Context) -> int:
     return code
 
 
+def _not_installed(failure: Exception) -> Usage | None:
+    if isinstance(failure, ModuleNotFoundError) and str(failure.name).partition(".")[0] in _EXTRA:
+        return Usage(f"{failure.name} is not installed: pip install 'pulsar-kafka-bridge[pipeline]'")
+    return None
+
+
 def make_parser(jobs: dict[str, Job]) -> argparse.ArgumentParser:
     """The parser with one sub-command a job; parse errors exit with 2, as argparse does."""
     parser = argparse.ArgumentParser(
@@ -81,6 +89,7 @@ def make_parser(jobs: dict[str, Job]) -> argparse.ArgumentParser:
         epilog=_exit_codes(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"bridge-pipeline {__version__}")
     commands = parser.add_subparsers(dest="job", required=True, metavar="JOB")
     for name, job in jobs.items():
         command = _command(commands, name, job.HELP, job.EXAMPLES)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PySparkException
 
+from bridge import __version__
 from bridge.pipeline import cli
 from bridge.pipeline.context import Context
 from bridge.pipeline.errors import DataLoss, Differences, Endpoint, PipelineError, Usage
@@ -58,6 +59,15 @@ def test_what_ends_a_job_early_is_one_line_and_a_code(
     assert capsys.readouterr().err == "bridge-pipeline: why\n"
     report = json.loads((tmp_path / "report.json").read_text())
     assert (report["job"], report["exit_code"], report["error"]) == ("job", code, "why")
+
+
+@pytest.mark.parametrize("package", ["pyspark.sql", "kafka"])
+def test_what_is_not_installed_is_one_line_with_the_remedy(package: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ended(ModuleNotFoundError(f"No module named {package!r}", name=package)) == 2
+    said = f"bridge-pipeline: {package} is not installed: pip install 'pulsar-kafka-bridge[pipeline]'\n"
+    assert capsys.readouterr().err == said
+    with pytest.raises(ModuleNotFoundError):  # one of ours is a bug
+        ended(ModuleNotFoundError("No module named 'bridge.nothing'", name="bridge.nothing"))
 
 
 def test_a_job_that_ends_well_leaves_its_facts(tmp_path: Path) -> None:
@@ -157,3 +167,9 @@ def test_a_word_that_is_no_job_is_a_usage_error(capsys: pytest.CaptureFixture[st
         cli.main(["nothing"])
     assert ended_with.value.code == 2
     assert "nothing" in capsys.readouterr().err
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        cli.main(["--version"])
+    assert capsys.readouterr().out == f"bridge-pipeline {__version__}\n"
