@@ -7,12 +7,13 @@ What a command needs is imported when it runs: `bridge run` must not need the de
 import argparse
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from getpass import getpass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from bridge.cli.parser import make_parser
-from bridge.config import Settings, load
+from bridge.config import LogSettings, Settings, load
 from bridge.config.secret_files import open_files
 from bridge.config.urls import without_secrets
 from bridge.errors import BridgeError, SettingsError
@@ -84,9 +85,15 @@ def _prepare(settings: Settings, file: Path | None) -> None:
         log.get(__name__).warning("! others on this machine can read or change a file with a secret", extra=fields)
 
 
+def _log_little(settings: Settings) -> None:
+    """A command's answers do not stand between what servers log: only warnings, unless something else is asked for."""
+    quiet = settings.log.level == LogSettings().level
+    log.configure(replace(settings.log, level="warning") if quiet else settings.log)
+
+
 def _check(options: argparse.Namespace) -> int:
     settings = load(options.config)
-    log.configure(settings.log)
+    _log_little(settings)
     from bridge.check.table import report, tell
 
     if options.offline:
@@ -105,7 +112,7 @@ def _ready(options: argparse.Namespace) -> int:
 
 def _nodes(options: argparse.Namespace) -> int:
     settings = load(options.config)
-    log.configure(settings.log)
+    _log_little(settings)
     from bridge.cli.nodes import order, show
     from bridge.cluster.membership.orders import Order
 
@@ -118,7 +125,7 @@ def _nodes(options: argparse.Namespace) -> int:
 
 def _user(options: argparse.Namespace) -> int:
     settings = load(options.config)
-    log.configure(settings.log)
+    _log_little(settings)
     from bridge.cli import users
 
     if options.action == "list":
@@ -135,7 +142,7 @@ def _user(options: argparse.Namespace) -> int:
 
 def _move_state(options: argparse.Namespace) -> int:
     settings = load(options.config)
-    log.configure(settings.log)
+    _log_little(settings)
     from bridge.cli.state_move import move
 
     return _run_async(move(settings, sys.stdout, undo=options.undo))
