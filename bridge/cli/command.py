@@ -1,4 +1,4 @@
-"""The `bridge` command: run, standalone, check, ready, nodes, user, move-state, completion.
+"""The `bridge` command: run, standalone, check, ready, nodes, user, move-state, import, completion.
 
 What a command needs is imported when it runs: `bridge run` must not need the demonstration's clients, nor
 `bridge --version` a broker's protocol.
@@ -136,6 +136,14 @@ def _move_state(options: argparse.Namespace) -> int:
     return _run_async(move(settings, sys.stdout, undo=options.undo))
 
 
+def _import(options: argparse.Namespace) -> int:
+    settings = load(options.config)
+    log.configure(settings.log)
+    from bridge.cli.kop.moving import move
+
+    return move(settings, options, sys.stdout)
+
+
 def _standalone(options: argparse.Namespace) -> int:
     from bridge.standalone.command import Options, run
 
@@ -168,6 +176,7 @@ _COMMANDS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
     "nodes": _nodes,
     "user": _user,
     "move-state": _move_state,
+    "import": _import,
     "standalone": _standalone,
     "completion": _completion,
 }

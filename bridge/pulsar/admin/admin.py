@@ -73,6 +73,7 @@ class InternalStats:
     cursors: dict[str, dict[str, Any]]
     compacted_ledger: int
     """Where compacted reads come from: each compaction makes another one; -1 before the first."""
+    compacted_entries: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +148,15 @@ class Admin(RestClient):
         """Ledgers, last entry and cursors of a topic or one partition."""
         stats = _object(await self.get(f"{topic_path(topic)}/internalStats"))
         with _understood():
+            compacted = stats.get("compactedLedger") or {}
             return InternalStats(
                 ledgers=_ledgers(stats),
                 last_confirmed=_position(str(stats.get("lastConfirmedEntry", "-1:-1"))),
                 entries_added=int(stats.get("entriesAddedCounter", 0)),
                 total_size=int(stats.get("totalSize", 0)),
                 cursors=dict(stats.get("cursors") or {}),
-                compacted_ledger=int((stats.get("compactedLedger") or {}).get("ledgerId", -1)),
+                compacted_ledger=int(compacted.get("ledgerId", -1)),
+                compacted_entries=int(compacted.get("entries", 0)),
             )
 
     async def subscriptions(self, topic: str) -> dict[str, dict[str, str]]:
