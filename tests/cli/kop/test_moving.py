@@ -37,6 +37,7 @@ from tests.cli.kop.kop_log import (
 )
 from tests.support.bridges import BridgeThread, settings_for
 from tests.support.pulsar import PulsarAddress
+from tests.support.waiting import compact
 
 PARTITIONS, RECORDS = 4, 20
 
@@ -304,23 +305,12 @@ async def read(pulsar: PulsarAddress, left: str) -> KopOffsets:
         return await read_offsets(client, admin, left)
 
 
-async def compacted(admin: Admin, topic: str) -> None:
-    await admin.compact(topic)
-    for _ in range(600):
-        status = await admin.compaction_status(topic)
-        assert status.status != "ERROR", status
-        if status.status == "SUCCESS":
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError("compaction does not end")
-
-
 async def test_the_log_counts_where_compaction_kept_a_part(pulsar: PulsarAddress, left: str) -> None:
     """KoP gives all commits of a group one key: compaction keeps the last message, about partition 1 alone."""
     sent = [commit("g", "persistent://public/default/t", {one: one + 10}) for one in (0, 2, 1)]
     await leave(pulsar, left, by_partition(*(("g", one) for one in sent)))
     async with opened(pulsar) as (_, admin):
-        await compacted(admin, f"persistent://{left}/__consumer_offsets-partition-{java_partition('g')}")
+        await compact(admin, f"persistent://{left}/__consumer_offsets-partition-{java_partition('g')}")
     found = await read(pulsar, left)
     assert {place.partition: one.offset for place, one in found.commits.items()} == {0: 10, 1: 11, 2: 12}
     assert found.counts == {"commits": 3}
@@ -328,11 +318,12 @@ async def test_the_log_counts_where_compaction_kept_a_part(pulsar: PulsarAddress
 
 async def test_what_only_compaction_has_kept_is_read_before_the_log(pulsar: PulsarAddress) -> None:
     left = pulsar.create_namespace(retention=False)
+    pulsar.admin("POST", f"namespaces/{left}/deduplication", False)  # its cursor would keep the log
     topic = "persistent://public/default/t"
     await leave(pulsar, left, by_partition(*(("g", commit("g", topic, {one: one + 10})) for one in (0, 1))))
     async with opened(pulsar) as (client, admin):
         partition = f"persistent://{left}/__consumer_offsets-partition-{java_partition('g')}"
-        await compacted(admin, partition)
+        await compact(admin, partition)
         await gone(admin, partition)
         found = await read(pulsar, left)
         assert {place: one.offset for place, one in found.commits.items()} == {Place("g", topic, 1): 11}
@@ -346,12 +337,10 @@ async def test_what_only_compaction_has_kept_is_read_before_the_log(pulsar: Puls
 async def gone(admin: Admin, topic: str) -> None:
     """Until nothing is left of the log itself."""
     await admin.unload(topic)
-    for _ in range(600):
-        if not any(one.entries for one in await admin.ledgers(topic)):
-            return
-        await admin.trim(topic)
-        await asyncio.sleep(0.1)
-    raise AssertionError("the log stays")
+    async with asyncio.timeout(30):
+        while any(one.entries for one in await admin.ledgers(topic)):
+            await admin.trim(topic)
+            await asyncio.sleep(0.1)
 
 
 # ---- what goes wrong -------------------------------------------------------------------------------------------------
