@@ -10,7 +10,8 @@ MAX_BROKERS: Final = 9
 SHELLS: Final = ("bash", "zsh", "fish")
 EXIT_CODES: Final = {
     0: "done; `check`: fit; `ready`: ready; `run` and `standalone`: stopped as asked",
-    1: "failed, the reason is on standard error; `check`: not fit; `ready`: not ready; `nodes`: there is no cluster",
+    1: "failed, the reason is on standard error; `check`: not fit; `ready`: not ready; `nodes`: there is no cluster; "
+    "`import`: some offsets were refused",
     2: "wrong usage, or a wrong setting; nothing was done",
     130: "interrupted by Ctrl-C before it was done",
 }
