@@ -4,7 +4,7 @@ A running bridge is asked to commit, by its Kafka port, and nothing is written i
 coordinates a group judges each commit in the step in which it gets its place, and knows at once what it has stored. A
 group that has members refuses it. Written past the coordinators, commits would be seen by running nodes only after a
 restart, and could undo newer ones. So nodes need not be stopped, it does not matter which one is asked, and the
-bridge's own rights say who may do this: Read on the groups and topics, Describe on the cluster.
+bridge's own rights say who may do this: Read on the groups and topics.
 
 Offsets need no translation. KoP's are those of the broker entry metadata, as the bridge's are: the index of an entry is
 that of its last message, in both.

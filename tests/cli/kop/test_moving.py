@@ -2,72 +2,39 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import io
 import json
 import random
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import confluent_kafka
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from bridge.cli.kop.moving import move
 from bridge.cli.kop.reading import read_offsets
 from bridge.cli.kop.records import KopOffsets, Place
 from bridge.cli.parser import make_parser
 from bridge.errors import SettingsError, StartupError
-from bridge.pulsar import Admin, PulsarClient
-from bridge.telemetry.metrics import Metrics
+from bridge.pulsar import Admin
 from tests.cli.kop.kop_log import (
     Sent,
     commit,
-    create,
     ended,
     forgotten_group,
     java_partition,
     metadata_of,
     write,
 )
+from tests.cli.kop.served import PARTITIONS, RECORDS, by_partition, leave, left_by, make_topic, opened, run
 from tests.support.bridges import BridgeThread, settings_for
 from tests.support.pulsar import PulsarAddress
 from tests.support.waiting import compact
-
-PARTITIONS, RECORDS = 4, 20
-
-
-@asynccontextmanager
-async def opened(pulsar: PulsarAddress) -> AsyncIterator[tuple[PulsarClient, Admin]]:
-    settings = settings_for(pulsar, "public/default").pulsar
-    client, admin = PulsarClient(settings, Metrics().pulsar), Admin(settings)
-    await admin.start()
-    await client.start()
-    try:
-        yield client, admin
-    finally:
-        await client.close()
-        await admin.close()
-
-
-async def leave(pulsar: PulsarAddress, namespace: str, logs: dict[int, list[Sent]], batched: int = 1) -> None:
-    async with opened(pulsar) as (client, admin):
-        topic = await create(admin, namespace)
-        for partition, sent in logs.items():
-            await write(client, topic, partition, sent, batched)
-
-
-def by_partition(*sent: tuple[str, Sent]) -> dict[int, list[Sent]]:
-    """Messages of groups, each in the partition of its group."""
-    logs: dict[int, list[Sent]] = {}
-    for group, one in sent:
-        logs.setdefault(java_partition(group), []).append(one)
-    return logs
 
 
 @pytest.fixture(scope="module")
@@ -88,26 +55,8 @@ def left(pulsar: PulsarAddress) -> str:
     return pulsar.create_namespace()
 
 
-def make_topic(bridge: BridgeThread, name: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bridge.kafka})
-    admin.create_topics([NewTopic(name, PARTITIONS, 1)])[name].result(30)
-    producer = confluent_kafka.Producer({"bootstrap.servers": bridge.kafka})
-    for number in range(RECORDS):
-        for partition in range(PARTITIONS):
-            producer.produce(name, b"%d" % number, partition=partition)
-    assert producer.flush(60) == 0
-
-
 def full(bridge: BridgeThread, topic: str) -> str:
     return f"persistent://{bridge.namespace}/{topic}"
-
-
-def run(bridge: BridgeThread, left: str, *options: str, exit_code: int = 0) -> str:
-    out = io.StringIO()
-    arguments = ["import", "kop", "--bootstrap", bridge.kafka, "--metadata-namespace", left, *options]
-    given: argparse.Namespace = make_parser().parse_args(arguments)
-    assert move(bridge.settings, given, out) == exit_code
-    return out.getvalue()
 
 
 def reasons(told: str) -> dict[tuple[str, str, int], str]:
@@ -198,8 +147,8 @@ def test_fifty_groups_go_on_exactly_where_they_were(
         assert read_on(served, group, "orders", histories[group][1]) == histories[group][1]
 
 
-def test_metadata_comes_along(pulsar: PulsarAddress, served: BridgeThread, left: str) -> None:
-    asyncio.run(leave(pulsar, left, by_partition(("meta", commit("meta", full(served, "orders"), {0: 3}, "größe")))))
+def test_metadata_comes_along(pulsar: PulsarAddress, served: BridgeThread) -> None:
+    left = left_by(pulsar, ("meta", commit("meta", full(served, "orders"), {0: 3}, "größe")))
     run(served, left)
     consumer = consumer_of(served, "meta")
     (found,) = consumer.committed([TopicPartition("orders", 0)], 30)
@@ -207,7 +156,7 @@ def test_metadata_comes_along(pulsar: PulsarAddress, served: BridgeThread, left:
     assert (found.offset, found.metadata) == (3, "größe")
 
 
-def test_what_is_not_taken_is_told_with_its_reason(pulsar: PulsarAddress, served: BridgeThread, left: str) -> None:
+def test_what_is_not_taken_is_told_with_its_reason(pulsar: PulsarAddress, served: BridgeThread) -> None:
     ours, sent = full(served, "orders"), []
     for group, one in {
         "elsewhere": commit("elsewhere", "persistent://public/other/orders", {0: 1}),
@@ -220,7 +169,7 @@ def test_what_is_not_taken_is_told_with_its_reason(pulsar: PulsarAddress, served
         "long": commit("long", ours, {0: 3}, "m" * 5000),
     }.items():
         sent.append((group, one))
-    asyncio.run(leave(pulsar, left, by_partition(*sent)))
+    left = left_by(pulsar, *sent)
     commit_here(served, "further", {0: 2, 1: 3, 2: 4})
     told = run(served, left, "--json", exit_code=1)
     assert reasons(told) == {
@@ -250,19 +199,19 @@ def test_what_is_not_taken_is_told_with_its_reason(pulsar: PulsarAddress, served
     assert committed(served, "open") == {}
 
 
-def test_what_lies_below_the_start_is_not_taken(pulsar: PulsarAddress, served: BridgeThread, left: str) -> None:
+def test_what_lies_below_the_start_is_not_taken(pulsar: PulsarAddress, served: BridgeThread) -> None:
     make_topic(served, "cut")
     admin = AdminClient({"bootstrap.servers": served.kafka})
     admin.delete_records([TopicPartition("cut", 0, 5)])[TopicPartition("cut", 0)].result(30)
-    asyncio.run(leave(pulsar, left, by_partition(("low", commit("low", full(served, "cut"), {0: 4, 1: 4})))))
+    left = left_by(pulsar, ("low", commit("low", full(served, "cut"), {0: 4, 1: 4})))
     assert reasons(run(served, left, "--json")) == {
         ("low", "cut", 0): "below the log's start, 5",
         ("low", "cut", 1): "",
     }
 
 
-def test_a_group_with_members_is_left_alone(pulsar: PulsarAddress, served: BridgeThread, left: str) -> None:
-    asyncio.run(leave(pulsar, left, by_partition(("busy", commit("busy", full(served, "orders"), {0: 7})))))
+def test_a_group_with_members_is_left_alone(pulsar: PulsarAddress, served: BridgeThread) -> None:
+    left = left_by(pulsar, ("busy", commit("busy", full(served, "orders"), {0: 7})))
     commit_here(served, "busy", dict.fromkeys(range(PARTITIONS), 2))
     member = consumer_of(served, "busy")
     member.subscribe(["orders"])
@@ -274,8 +223,8 @@ def test_a_group_with_members_is_left_alone(pulsar: PulsarAddress, served: Bridg
     assert committed(served, "busy")[0] == 2
 
 
-def test_again_changes_nothing_that_moved_on(pulsar: PulsarAddress, served: BridgeThread, left: str) -> None:
-    asyncio.run(leave(pulsar, left, by_partition(("twice", commit("twice", full(served, "orders"), {0: 7, 1: 7})))))
+def test_again_changes_nothing_that_moved_on(pulsar: PulsarAddress, served: BridgeThread) -> None:
+    left = left_by(pulsar, ("twice", commit("twice", full(served, "orders"), {0: 7, 1: 7})))
     run(served, left)
     commit_here(served, "twice", {0: 11})
     told = run(served, left, "--forward")
@@ -283,7 +232,7 @@ def test_again_changes_nothing_that_moved_on(pulsar: PulsarAddress, served: Brid
     assert committed(served, "twice") == {0: 11, 1: 7}
 
 
-def test_what_a_transaction_of_kop_has_committed(pulsar: PulsarAddress, served: BridgeThread, left: str) -> None:
+def test_what_a_transaction_of_kop_has_committed(pulsar: PulsarAddress, served: BridgeThread) -> None:
     ours = full(served, "orders")
     sent = [
         ("txn", commit("txn", ours, {0: 1, 1: 1})),
@@ -292,7 +241,7 @@ def test_what_a_transaction_of_kop_has_committed(pulsar: PulsarAddress, served: 
         ("txn", commit("txn", ours, {1: 6}, producer=7)),
         ("txn", ended("txn", 7, committed=False)),
     ]
-    asyncio.run(leave(pulsar, left, by_partition(*sent)))
+    left = left_by(pulsar, *sent)
     run(served, left)
     assert committed(served, "txn") == {0: 5, 1: 1}
 
@@ -375,12 +324,10 @@ def test_a_bridge_that_is_away_is_told_in_one_line(
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_names_of_any_text_are_one_line_each(
-    pulsar: PulsarAddress, served: BridgeThread, left: str, tmp_path: Path
-) -> None:
+def test_names_of_any_text_are_one_line_each(pulsar: PulsarAddress, served: BridgeThread, tmp_path: Path) -> None:
     topic = "persistent://a\nb/\x1b[31m"
     sent = [(group, commit(group, topic, {0: 1})) for group in ("two\nlines", "z" * 3000)]
-    asyncio.run(leave(pulsar, left, by_partition(*sent, ("gone", forgotten_group("gone")))))
+    left = left_by(pulsar, *sent, ("gone", forgotten_group("gone")))
     done = command(served, tmp_path, "--bootstrap", served.kafka, "--metadata-namespace", left)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 5
