@@ -2,18 +2,22 @@
 
 Compaction keeps the last message of a group, which may be about one partition of many. So the log itself is read,
 though KoP reads the compacted one. Where its beginning was deleted, compaction has the last of older groups.
+
+KoP ends transactions by entries with a marker of Pulsar's, which brokers keep from readers. They are asked for one by
+one, of the admin interface, where a transaction is open and entries do not come.
 """
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
 from bridge.cli.kop.records import KopOffsets
 from bridge.errors import BridgeError, CorruptEntry, StartupError
 from bridge.pulsar import Admin, PulsarClient
 from bridge.pulsar.admin import InternalStats, NotFound
 from bridge.pulsar.consumer import Reader
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import EARLIEST, LATEST, Entry, Position
 from bridge.storage import entries
 from bridge.storage.read.markers import Markers
@@ -43,6 +47,12 @@ async def read_offsets(client: PulsarClient, admin: Admin, namespace: str) -> Ko
     return found
 
 
+class _Unreadable(NamedTuple):
+    """Where an entry lies that cannot be decoded."""
+
+    position: Position
+
+
 class _Partition:
     """One partition's pass."""
 
@@ -66,13 +76,29 @@ class _Partition:
             return
         end = await Markers(self._topic, self._admin).last_visible(stats.last_confirmed)
         if end >= start:
-            await self._read_log(end)
+            await self._read_log(stats, end)
 
-    async def _read_log(self, end: Position) -> None:
+    async def _read_log(self, stats: InternalStats, end: Position) -> None:
+        position = EARLIEST
         async with self._reading(compacted=False) as reader:
-            position = EARLIEST
             while position < end:
-                position = await self._next(reader, end)
+                entry = await self._receive(reader, _READ_SECONDS)
+                await self._end_transactions(stats, position, entry.position)
+                position = entry.position
+                self._fold(entry)
+        await self._end_transactions(stats, position, stats.last_confirmed.after)
+
+    async def _end_transactions(self, stats: InternalStats, after: Position, before: Position) -> None:
+        """By the markers between two entries."""
+        for ledger in stats.ledgers:
+            first = max(after.after, Position(ledger.ledger_id, 0))
+            for number in range(first.entry, ledger.entries) if first.ledger == ledger.ledger_id else ():
+                position = Position(ledger.ledger_id, number)
+                if position >= before or not self._found.is_open(self._number):
+                    return
+                if found := await self._admin.transaction_end(self._topic, position):
+                    producer_id, kind = found
+                    self._found.end(self._number, producer_id, committed=kind == pb.TXN_COMMIT)
 
     async def _read_compacted(self, stats: InternalStats, start: Position | None) -> None:
         """What lies before the log's first entry. What the broker keeps from readers is counted as missed."""
@@ -80,26 +106,26 @@ class _Partition:
         async with self._reading(compacted=True) as reader:
             for left in range(stats.compacted_entries, 0, -1):
                 try:
-                    if await self._next(reader, before, _COMPACTED_SECONDS) > before:
-                        return
+                    entry = await self._receive(reader, _COMPACTED_SECONDS)
                 except TimeoutError:
                     self._found.counts["missed"] += left
                     return
+                if entry.position > before:
+                    return
+                self._fold(entry)
 
-    async def _next(self, reader: Reader, end: Position, seconds: float = _READ_SECONDS) -> Position:
-        """Fold the next entry, unless it lies behind `end`; where it lies."""
+    async def _receive(self, reader: Reader, seconds: float) -> Entry | _Unreadable:
+        """The next entry; TimeoutError where none comes."""
         try:
             async with asyncio.timeout(seconds):
-                entry = await reader.receive()
+                return await reader.receive()
         except CorruptEntry as error:
-            self._found.counts["unreadable"] += 1
-            position: Position = error.args[1]
-            return position
-        if entry.position <= end:
-            self._fold(entry)
-        return entry.position
+            return _Unreadable(error.args[1])
 
-    def _fold(self, entry: Entry) -> None:
+    def _fold(self, entry: Entry | _Unreadable) -> None:
+        if isinstance(entry, _Unreadable):
+            self._found.counts["unreadable"] += 1
+            return
         try:
             batches = entries.to_kafka(entry, 0, entry.payload, _MAX_ENTRY_BYTES)
             messages = entries.records_of(batches, _MAX_ENTRY_BYTES)

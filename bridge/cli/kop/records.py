@@ -29,7 +29,7 @@ _MAX_BATCH_BYTES: Final = 1 << 24
 _COMMIT_KEYS: Final = (0, 1)
 _GROUP_KEY: Final = 2
 _COMMIT_VALUES: Final = (0, 1)
-_MARKER: Final = struct.Struct(">hh")
+_MARKER_SIZE: Final = 4
 _ABORTED, _COMMITTED = 0, 1
 
 
@@ -123,6 +123,17 @@ class KopOffsets:
         """What transactions would commit whose end was not seen."""
         return {place: commit for one in self._open.values() for place, commit in one.items()}
 
+    def is_open(self, partition: int) -> bool:
+        """Whether a transaction's end is still to come there."""
+        return any(where == partition for where, _ in self._open)
+
+    def end(self, partition: int, producer_id: int, *, committed: bool) -> None:
+        """A producer's transaction has ended."""
+        self.counts["markers"] += 1
+        ended = self._open.pop((partition, producer_id), {})
+        for place, commit in ended.items() if committed else ():
+            self._apply(place, commit)
+
     def fold(self, partition: int, sent: Record) -> None:
         """One message of a partition. What is none of KoP's is counted as `unreadable`, and changes nothing."""
         if sent.key is None or not sent.value:
@@ -142,7 +153,7 @@ class KopOffsets:
 
     def _fold(self, partition: int, header: BatchHeader, record: Record) -> None:
         if header.attributes & CONTROL:
-            self._end((partition, header.producer_id), record)
+            self.end(partition, header.producer_id, committed=_is_committed(record))
             return
         found = decode_record(record)
         if found is None:
@@ -158,16 +169,6 @@ class KopOffsets:
         else:
             self._apply(place, commit)
 
-    def _end(self, transaction: tuple[int, int], record: Record) -> None:
-        key = record.key or b""
-        kind = _MARKER.unpack(key)[1] if len(key) == _MARKER.size else None
-        if kind not in (_ABORTED, _COMMITTED):
-            raise NotKops("a marker of another kind")
-        self.counts["markers"] += 1
-        ended = self._open.pop(transaction, {})
-        for place, commit in ended.items() if kind == _COMMITTED else ():
-            self._apply(place, commit)
-
     def _apply(self, place: Place, commit: Commit | None) -> None:
         if commit is None:
             self.commits.pop(place, None)
@@ -180,6 +181,14 @@ def _batches(value: bytes) -> Iterator[tuple[BatchHeader, list[Record]]]:
         header = codec.read_header(batch)
         plain = decompress_kafka(header.attributes, batch[HEADER_SIZE:], _MAX_BATCH_BYTES)
         yield header, codec.read_records(batch, bytes(plain))
+
+
+def _is_committed(marker: Record) -> bool:
+    key = marker.key or b""
+    kind = int.from_bytes(key[2:], "big", signed=True) if len(key) == _MARKER_SIZE else None
+    if kind not in (_ABORTED, _COMMITTED):
+        raise NotKops("a marker of another kind")
+    return kind == _COMMITTED
 
 
 def _version(data: bytes) -> int:

@@ -18,6 +18,7 @@ from bridge.pulsar.admin.rest import (
     topic_path,
 )
 from bridge.pulsar.auth import Access
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import Position
 
 __all__ = [
@@ -193,11 +194,21 @@ class Admin(RestClient):
 
     async def marker_index(self, topic: str, position: Position) -> int | None:
         """The index of an entry that the broker keeps from readers; None for one that they get."""
-        headers = await self.headers(f"{topic_path(topic)}/ledger/{position.ledger}/entry/{position.entry}")
+        headers = await self._entry_headers(topic, position)
         if "x-pulsar-marker-type" not in headers:
             return None
         with _understood():
             return int(headers.get("x-pulsar-broker-entry-metadata-index", -1))
+
+    async def transaction_end(self, topic: str, position: Position) -> tuple[int, int] | None:
+        """Of an entry that ends a transaction: the high half of the transaction's id, and the marker's type."""
+        headers = await self._entry_headers(topic, position)
+        with _understood():
+            kind, number = (int(headers.get(f"x-pulsar-{name}", -1)) for name in ("marker-type", "txnid-most-bits"))
+        return (number, kind) if kind in (pb.TXN_COMMIT, pb.TXN_ABORT) else None
+
+    async def _entry_headers(self, topic: str, position: Position) -> Mapping[str, str]:
+        return await self.headers(f"{topic_path(topic)}/ledger/{position.ledger}/entry/{position.entry}")
 
     async def partition_sizes(self, topic: str) -> dict[str, int]:
         """The stored bytes of each partition, by its full name."""

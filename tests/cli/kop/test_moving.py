@@ -21,7 +21,8 @@ from bridge.cli.kop.reading import read_offsets
 from bridge.cli.kop.records import KopOffsets, Place
 from bridge.cli.parser import make_parser
 from bridge.errors import SettingsError, StartupError
-from bridge.pulsar import Admin
+from bridge.pulsar import Admin, PulsarClient
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from tests.cli.kop.kop_log import (
     Sent,
     commit,
@@ -244,6 +245,37 @@ def test_what_a_transaction_of_kop_has_committed(pulsar: PulsarAddress, served: 
     left = left_by(pulsar, *sent)
     run(served, left)
     assert committed(served, "txn") == {0: 5, 1: 1}
+
+
+async def test_ends_of_transactions_that_brokers_keep_from_readers_count(pulsar: PulsarAddress, left: str) -> None:
+    """KoP writes them as markers of Pulsar's: between entries, as the last ones, and across ledgers."""
+    ours, where = "persistent://public/default/t", java_partition("g")
+    await leave(pulsar, left, {where: [commit("g", ours, dict.fromkeys(range(4), 1))]})
+    topic = f"persistent://{left}/__consumer_offsets"
+    async with opened(pulsar) as (client, admin):
+        await write(
+            client, topic, where, [commit("g", ours, {0: 5}, producer=7), commit("g", ours, {1: 5}, producer=8)]
+        )
+        await end_hidden(client, topic, where, 7, pb.TXN_COMMIT)
+        await admin.unload(f"{topic}-partition-{where}")
+        await end_hidden(client, topic, where, 8, pb.TXN_ABORT)
+        await write(
+            client, topic, where, [commit("g", ours, {2: 6}, producer=7), commit("g", ours, {3: 6}, producer=9)]
+        )
+        await end_hidden(client, topic, where, 7, pb.TXN_COMMIT)
+    found = await read(pulsar, left)
+    assert {place.partition: one.offset for place, one in found.commits.items()} == {0: 5, 1: 1, 2: 6, 3: 1}
+    assert set(found.undecided) == {Place("g", ours, 3)}
+    assert found.counts == {"commits": 8, "markers": 3}
+
+
+async def end_hidden(client: PulsarClient, topic: str, partition: int, producer_id: int, kind: int) -> None:
+    producer = client.producer(f"{topic}-partition-{partition}", must_exist=True)
+    metadata = pb.MessageMetadata(
+        num_messages_in_batch=1, marker_type=kind, txnid_most_bits=producer_id, txnid_least_bits=0
+    )
+    await producer.send(metadata, bytes(4), 1)
+    await producer.close()
 
 
 # ---- compaction ------------------------------------------------------------------------------------------------------
