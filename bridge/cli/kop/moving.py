@@ -84,7 +84,7 @@ def _endpoint(options: argparse.Namespace) -> "Iterator[KafkaEndpoint]":
     except PipelineError as error:
         raise StartupError(str(error)) from None
     except ModuleNotFoundError as error:
-        if error.name != "kafka":
+        if (error.name or "").partition(".")[0] != "kafka":
             raise
         raise StartupError("this needs kafka-python, which the extra `standalone` of the package brings") from None
 

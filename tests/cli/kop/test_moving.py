@@ -356,6 +356,31 @@ def test_a_bridge_that_is_away_is_told_in_one_line(
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_without_kafka_python_is_told(served: BridgeThread, left: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "kafka"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "kafka", None)
+    with pytest.raises(StartupError, match="needs kafka-python"):
+        run(served, left)
+
+
+def test_json_is_all_that_standard_output_has(pulsar: PulsarAddress, served: BridgeThread, tmp_path: Path) -> None:
+    left = left_by(pulsar, ("json", commit("json", full(served, "orders"), {0: 7})))
+    done = command(served, tmp_path, "--bootstrap", served.kafka, "--metadata-namespace", left, "--json", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    (only,) = told.pop("offsets")
+    assert only == {
+        "group": "json", "topic": "orders", "partition": 0, "offset": 7, "here": None, "lag": RECORDS - 7,
+        "taken": True, "reason": "",
+    }  # fmt: skip
+    none = dict.fromkeys(("forgotten", "groups", "markers", "empty", "unreadable", "misplaced", "missed"), 0)
+    assert told == {
+        "metadata_namespace": left, "namespace": served.namespace, "dry_run": True, "records": {"commits": 1, **none},
+    }  # fmt: skip
+    assert committed(served, "json") == {}
+
+
 def test_names_of_any_text_are_one_line_each(pulsar: PulsarAddress, served: BridgeThread, tmp_path: Path) -> None:
     topic = "persistent://a\nb/\x1b[31m"
     sent = [(group, commit(group, topic, {0: 1})) for group in ("two\nlines", "z" * 3000)]
