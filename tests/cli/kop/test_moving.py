@@ -356,6 +356,14 @@ def test_a_bridge_that_is_away_is_told_in_one_line(
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_a_group_of_any_name_goes_on(pulsar: PulsarAddress, served: BridgeThread) -> None:
+    groups = ("two\nlines \0/\\", "z" * 32_000)
+    left = left_by(pulsar, *((group, commit(group, full(served, "orders"), {0: 7}, "\0\n")) for group in groups))
+    assert run(served, left).endswith("taken: 2 offsets of 2 groups\n")
+    told = reasons(run(served, left, "--json"))
+    assert told == {(group, "orders", 0): "is so already" for group in groups}
+
+
 def test_without_kafka_python_is_told(served: BridgeThread, left: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "kafka"]:
         monkeypatch.delitem(sys.modules, name)
