@@ -178,6 +178,14 @@ def _acl(options: argparse.Namespace) -> int:
     return acls.run(options)
 
 
+def _import(options: argparse.Namespace) -> int:
+    settings = load(options.config)
+    _log_little(settings)
+    from bridge.cli.kop.moving import move
+
+    return move(settings, options, sys.stdout)
+
+
 def _standalone(options: argparse.Namespace) -> int:
     from bridge.standalone.command import Options, run
 
@@ -215,6 +223,7 @@ _COMMANDS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
     "produce": _produce,
     "consume": _consume,
     "acl": _acl,
+    "import": _import,
     "standalone": _standalone,
     "completion": _completion,
 }

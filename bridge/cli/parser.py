@@ -11,7 +11,8 @@ MAX_BROKERS: Final = 9
 SHELLS: Final = ("bash", "zsh", "fish")
 EXIT_CODES: Final = {
     0: "done; `check`: fit; `ready`: ready; `run` and `standalone`: stopped as asked",
-    1: "failed, the reason is on standard error; `check`: not fit; `ready`: not ready; `nodes`: there is no cluster",
+    1: "failed, the reason is on standard error; `check`: not fit; `ready`: not ready; `nodes`: there is no cluster; "
+    "`import`: some offsets were refused",
     2: "wrong usage, or a wrong setting; nothing was done",
     130: "interrupted by Ctrl-C before it was done",
 }
@@ -45,6 +46,11 @@ EXAMPLES: Final = {
         ("once all nodes of the older version are stopped", "bridge move-state --config bridge.toml"),
         ("back, before nodes of the older version are started again", "bridge move-state --undo --config bridge.toml"),
     ),
+    "import kop": (
+        ("what would be taken, and what not",
+         "bridge import kop --bootstrap localhost:9092 --dry-run --config bridge.toml"),
+        ("take it", "bridge import kop --bootstrap localhost:9092 --config bridge.toml"),
+    ),
     "standalone": (
         ("a Pulsar and the bridge, data kept between runs", "bridge standalone"),
         ("for a test: no data kept, free ports, addresses in a file",
@@ -62,7 +68,7 @@ EXAMPLES: Final = {
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser; `command` of what it returns is the first word, `action` the second one of `user`."""
+    """The parser; `command` of what it returns is the first word, `action` the second one of `user` and `import`."""
     parser = argparse.ArgumentParser(
         prog="bridge",
         description="Let every Kafka client use an unmodified Apache Pulsar.",
@@ -82,11 +88,12 @@ def make_parser() -> argparse.ArgumentParser:
     listed, changing = _add_user(user)
     moved = _command(commands, "move-state", "move what the bridge keeps in Pulsar to a namespace of its own")
     moved.add_argument("--undo", action="store_true", help="move it back, to where older bridges have it")
-    for command in (run, check, ready, nodes, listed, *changing, moved):
+    imported = _add_import(_command(commands, "import", "take over what another gateway of Pulsar's has kept"))
+    for command in (run, check, ready, nodes, listed, *changing, moved, imported):
         command.add_argument(
             "--config", type=Path, metavar="FILE", help="TOML settings; the environment goes over them"
         )
-    for command in (check, ready, nodes, listed):
+    for command in (check, ready, nodes, listed, imported):
         command.add_argument("--json", action="store_true", help="tell it as JSON, for a script")
     kafka.add(commands, _command)
     _add_standalone(_command(commands, "standalone", "start a Pulsar and the bridge here, and show them at work"))
@@ -141,6 +148,22 @@ def _add_user(user: argparse.ArgumentParser) -> tuple[argparse.ArgumentParser, l
         )
     added.add_argument("--iterations", type=_iterations, default=4096, metavar="N", help="instead of 4096")
     return listed, [added, removed]
+
+
+def _add_import(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    actions = parser.add_subparsers(dest="action", required=True, metavar="from")
+    kop = _command(actions, "kop", "take the offsets that groups committed in Kafka-on-Pulsar", "import")
+    kop.add_argument("--bootstrap", metavar="HOST:PORT", required=True, help="a running bridge, which commits them")
+    kop.add_argument(
+        "--kafka-conf", type=Path, metavar="FILE", help="client properties (SASL, TLS) as Kafka's tools take them"
+    )
+    kop.add_argument(
+        "--metadata-namespace", default="public/__kafka", metavar="TENANT/NAMESPACE", help="instead of public/__kafka"
+    )
+    kop.add_argument("--dry-run", action="store_true", help="tell what would be taken, and take nothing")
+    kop.add_argument("--forward", action="store_true", help="also where a group has committed here, and less")
+    kop.add_argument("--expired", action="store_true", help="also what has expired in KoP")
+    return kop
 
 
 def _add_standalone(parser: argparse.ArgumentParser) -> None:

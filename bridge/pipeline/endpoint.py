@@ -107,6 +107,12 @@ class KafkaEndpoint:
         with self._one_line():
             return sorted(group["group_id"] for group in self._admin.list_groups())
 
+    def active_groups(self) -> set[str]:
+        """The ids of groups that have members, or are taken for other things than offsets."""
+        with self._one_line():
+            found = self._admin.list_groups()
+        return {one["group_id"] for one in found if one.get("group_state", "").lower() not in ("", "empty", "dead")}
+
     def committed(self, group: str) -> dict[Partition, Committed]:
         """The committed offsets of a group."""
         with self._one_line():
@@ -119,6 +125,11 @@ class KafkaEndpoint:
 
     def commit(self, group: str, offsets: Mapping[Partition, Committed]) -> None:
         """Commit for a group that has no members now."""
+        for key, refusal in self.try_commit(group, offsets).items():
+            raise Endpoint(f"{self.options.bootstrap}: cannot commit for group {group}, {key}: {refusal}")
+
+    def try_commit(self, group: str, offsets: Mapping[Partition, Committed]) -> dict[Partition, str]:
+        """The same; the names of the errors of those that were refused."""
         from kafka import TopicPartition
         from kafka.structs import OffsetAndMetadata
 
@@ -128,9 +139,7 @@ class KafkaEndpoint:
         }
         with self._one_line():
             results = self._admin.alter_group_offsets(group, values)
-        for key, error in results.items():
-            if error.errno:
-                raise Endpoint(f"{self.options.bootstrap}: cannot commit for group {group}, {key}: {error.__name__}")
+        return {Partition(key.topic, key.partition): error.__name__ for key, error in results.items() if error.errno}
 
     def _offsets(self, keys: Collection[Partition], at: int) -> dict[Partition, int | None]:
         from kafka import TopicPartition

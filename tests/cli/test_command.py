@@ -99,7 +99,7 @@ def helps() -> dict[str, str]:
 
 def test_every_command_has_examples_and_exit_codes_in_its_help() -> None:
     found = helps()
-    assert set(found) == {"", "user", "topic", "group", "acl", *parser.EXAMPLES}
+    assert set(found) == {"", "user", "topic", "group", "acl", "import", *parser.EXAMPLES}
     for name, text in found.items():
         for code in parser.EXIT_CODES:
             assert f"\n  {code:<3}  " in text, name

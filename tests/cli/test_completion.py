@@ -21,6 +21,7 @@ CASES = [
     ("bridge", "group re", {"reset"}),
     ("bridge", "user ", {"list", "add", "remove"}),
     ("bridge", "check --j", {"--json"}),
+    ("bridge", "import kop --dry", {"--dry-run"}),
     ("bridge", "user add --mechanism SCRAM-SHA-5", {"SCRAM-SHA-512"}),
     ("bridge", "run --config br", {"bridge.toml"}),
     ("bridge-pipeline", "ver", {"verify"}),

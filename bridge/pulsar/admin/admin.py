@@ -18,6 +18,7 @@ from bridge.pulsar.admin.rest import (
     topic_path,
 )
 from bridge.pulsar.auth import Access
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import Position
 
 __all__ = [
@@ -73,6 +74,7 @@ class InternalStats:
     cursors: dict[str, dict[str, Any]]
     compacted_ledger: int
     """Where compacted reads come from: each compaction makes another one; -1 before the first."""
+    compacted_entries: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +149,15 @@ class Admin(RestClient):
         """Ledgers, last entry and cursors of a topic or one partition."""
         stats = _object(await self.get(f"{topic_path(topic)}/internalStats"))
         with _understood():
+            compacted = stats.get("compactedLedger") or {}
             return InternalStats(
                 ledgers=_ledgers(stats),
                 last_confirmed=_position(str(stats.get("lastConfirmedEntry", "-1:-1"))),
                 entries_added=int(stats.get("entriesAddedCounter", 0)),
                 total_size=int(stats.get("totalSize", 0)),
                 cursors=dict(stats.get("cursors") or {}),
-                compacted_ledger=int((stats.get("compactedLedger") or {}).get("ledgerId", -1)),
+                compacted_ledger=int(compacted.get("ledgerId", -1)),
+                compacted_entries=int(compacted.get("entries", 0)),
             )
 
     async def subscriptions(self, topic: str) -> dict[str, dict[str, str]]:
@@ -196,6 +200,13 @@ class Admin(RestClient):
     async def index(self, topic: str, position: Position) -> int:
         """The index of an entry, -1 where it has none."""
         return _index_in(await self._entry_headers(topic, position))
+
+    async def transaction_end(self, topic: str, position: Position) -> tuple[int, int] | None:
+        """Of an entry that ends a transaction: the high half of the transaction's id, and the marker's type."""
+        headers = await self._entry_headers(topic, position)
+        with _understood():
+            kind, number = (int(headers.get(f"x-pulsar-{name}", -1)) for name in ("marker-type", "txnid-most-bits"))
+        return (number, kind) if kind in (pb.TXN_COMMIT, pb.TXN_ABORT) else None
 
     async def _entry_headers(self, topic: str, position: Position) -> Mapping[str, str]:
         return await self.headers(f"{topic_path(topic)}/ledger/{position.ledger}/entry/{position.entry}")

@@ -9,7 +9,10 @@ from uuid import UUID
 
 from google.protobuf.message import DecodeError
 
+from bridge import codec
 from bridge.apis import consumer_group_describe, describe_groups, offset_fetch
+from bridge.cli.kop import records as kop
+from bridge.cli.kop.judging import Group, Topics, Wanted, judge
 from bridge.cluster.membership import record_format
 from bridge.cluster.membership.record_fields import InvalidClusterRecord
 from bridge.cluster.membership.records import (
@@ -24,6 +27,7 @@ from bridge.cluster.membership.records import (
 )
 from bridge.cluster.membership.view import ClusterView, Endpoint, NodeRegistration, Sender
 from bridge.cluster.membership.view_log import ViewLog
+from bridge.errors import BridgeError
 from bridge.groups.classic import records as classic
 from bridge.groups.consumer import records as consumer
 from bridge.groups.consumer.model import ConsumerMember, GroupSnapshot, Pattern, TopicFacts, View
@@ -36,6 +40,8 @@ from bridge.owned_log.succession import MARKER, Succession, marker
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import Position
 from bridge.storage import topic_properties
+from bridge.storage.names import Names
+from tests.cli.kop import kop_log
 from tests.fuzz.decoders.pulsar import JSON_WORDS
 from tests.fuzz.decoders.target import Input, Target, part, same
 
@@ -267,6 +273,33 @@ def properties() -> list[bytes]:
     return [json.dumps(made).encode()]
 
 
+# ---- what KoP has left ----------------------------------------------------------------------------------------------
+
+
+def check_kop_record(data: bytes) -> bool:
+    """A record of KoP's groups: BridgeError, or a commit that the table can show and a client can send again."""
+    given = Input(data)
+    record = codec.Record(0, 0, given.part(), given.rest(), ())
+    try:
+        found = kop.decode_record(record)
+    except BridgeError:
+        return False
+    if found is not None:
+        place, commit = found
+        struct.pack(">iq", place.partition, 0 if commit is None else commit.offset)
+        (place.group + place.topic + ("" if commit is None else commit.metadata)).encode()
+        assert 0 <= kop.group_partition(place.group, 50) < 50
+        topics = Topics(Names("public/default"), {"t"}, {("t", 0): (0, 1)})
+        judge(place, commit or kop.Commit(0, "", 0, 0), topics, Group(False, {}), Wanted(), 1_700_000_000_000)
+    return True
+
+
+def kop_records() -> list[bytes]:
+    """A commit, and a record of a group."""
+    key = kop_log.commit_key("group", "persistent://public/default/t", 0)
+    return [part(key) + kop_log.commit_value(1, "text"), part(b"\0\2" + kop_log.text("group")) + b"any"]
+
+
 def _changed(valid: bytes, *changes: tuple[bytes, bytes]) -> list[bytes]:
     """The record with one value after another replaced."""
     assert all(old in valid for old, _ in changes)
@@ -309,6 +342,7 @@ TARGETS = (
     Target("offsets", check_offset, offsets, JSON_WORDS, 8192, _OFFSETS),
     Target("classic_groups", check_classic_group, classic_groups, JSON_WORDS, 8192, _CLASSIC),
     Target("consumer_groups", check_consumer_group, consumer_groups, JSON_WORDS, 8192, _CONSUMER),
+    Target("kop_records", check_kop_record, kop_records, (b"\xff\xff", b"\x7f\xff", b"\0\1"), 8192),
     Target("cluster_records", check_cluster, cluster_logs, JSON_WORDS, 8192),
     Target(
         "topic_properties", check_properties, properties, (*JSON_WORDS, b"kafka.log.start.", b"kafka.configs"), 8192,

@@ -1,0 +1,1 @@
+"""`bridge import kop`: groups of Kafka-on-Pulsar go on at the offsets that they committed there."""

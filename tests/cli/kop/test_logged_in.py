@@ -1,0 +1,96 @@
+"""`bridge import kop` where clients log in: rights that it needs, and namespaces of tenants."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, AdminClient, ResourcePatternType
+from confluent_kafka.admin import ResourceType as Resource
+
+from bridge.access.password_file import line_of
+from bridge.config import Settings
+from bridge.errors import StartupError
+from tests.cli.kop.kop_log import commit
+from tests.cli.kop.served import left_by, make_topic, run
+from tests.security.users import credential
+from tests.support.bridges import settings_for, started_nodes
+from tests.support.pulsar import PulsarAddress
+
+WORDS = "words"
+
+
+def login(name: str) -> dict[str, str]:
+    return {
+        "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": name,
+        "sasl.password": WORDS,
+    }  # fmt: skip
+
+
+def conf(directory: Path, name: str) -> str:
+    """How to log in, as Kafka's tools take it."""
+    path = directory / "client.properties"
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    path.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+        f'sasl.jaas.config={module} username="{name}" password="{WORDS}";\n'
+    )
+    return str(path)
+
+
+def secured(pulsar: PulsarAddress, directory: Path, *users: str) -> Settings:
+    file = directory / "users"
+    file.write_text("".join(line_of(name, credential("SCRAM-SHA-256", WORDS)) + "\n" for name in users))
+    settings = settings_for(pulsar, pulsar.create_namespace())
+    return settings.with_values(
+        kafka={
+            "listen": "127.0.0.1:9092", "listeners": "SASL_PLAINTEXT://127.0.0.1:0", "sasl_enabled_mechanisms": "PLAIN",
+        },
+        security={"password_file": str(file)},
+    )  # fmt: skip
+
+
+def committed(bootstrap: str, group: str, name: str) -> int:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, **login(name)})
+    (found,) = consumer.committed([TopicPartition("orders", 0)], 30)
+    consumer.close()
+    offset: int = found.offset
+    return offset
+
+
+def test_a_user_who_may_read_groups_and_topics_may_take_them(pulsar: PulsarAddress, tmp_path: Path) -> None:
+    kafka = {"authorizer": "kafka", "super_users": "User:admin"}
+    settings = secured(pulsar, tmp_path, "admin", "mover").with_values(kafka=kafka)
+    with started_nodes(settings, 1) as (bridge,):
+        make_topic(bridge, "orders", **login("admin"))
+        topic = f"persistent://{bridge.namespace}/orders"
+        left = left_by(pulsar, ("mine", commit("mine", topic, {0: 7})))
+        with pytest.raises(StartupError, match="Authorization"):
+            run(bridge, left, "--kafka-conf", conf(tmp_path, "mover"))
+        rights = [
+            AclBinding(kind, "*", ResourcePatternType.LITERAL, "User:mover", "*", AclOperation.READ,
+                       AclPermissionType.ALLOW)
+            for kind in (Resource.TOPIC, Resource.GROUP)
+        ]  # fmt: skip
+        admin = AdminClient({"bootstrap.servers": bridge.kafka, **login("admin")})
+        for one in admin.create_acls(rights).values():
+            one.result(30)
+        told = run(bridge, left, "--kafka-conf", conf(tmp_path, "mover"))
+        assert told.endswith("taken: 1 offsets of 1 groups\n")
+        assert committed(bridge.kafka, "mine", "admin") == 7
+
+
+def test_a_tenant_s_user_takes_those_of_its_namespace(pulsar: PulsarAddress, tmp_path: Path) -> None:
+    theirs = pulsar.create_namespace()
+    settings = secured(pulsar, tmp_path, theirs).with_values(
+        tenants={"rules": "principal User:*/* -> $1/$2", "namespaces": theirs}
+    )
+    with started_nodes(settings, 1) as (bridge,):
+        make_topic(bridge, "orders", **login(theirs))
+        left = left_by(pulsar, ("mine", commit("mine", f"persistent://{theirs}/orders", {0: 7})))
+        assert "the topic is not in" in run(bridge, left, "--kafka-conf", conf(tmp_path, theirs))
+        tenant, _, name = theirs.partition("/")
+        of_theirs = settings.with_values(pulsar={"tenant": tenant, "namespace": name})
+        run(bridge, left, "--kafka-conf", conf(tmp_path, theirs), settings=of_theirs)
+        assert committed(bridge.kafka, "mine", theirs) == 7
