@@ -8,6 +8,8 @@ from bridge.errors import StartupError
 from bridge.pulsar import AdminError
 from bridge.pulsar.admin import NO_RESPONSE
 
+THE_BRIDGES = "<the bridge's>"
+"""A role whose name is not known: the bridge does not log in, or its token names none."""
 ADMIN_URL_REMEDY = "set pulsar.admin_url to a broker's web address, as a rule http://host:8080 or https://host:8443"
 
 
@@ -40,6 +42,14 @@ def create_namespace_command(namespace: str) -> str:
     command = f"pulsar-admin namespaces create {namespace}"
     return (
         command if tenant == "public" else f"pulsar-admin tenants create {tenant}, unless it is there, then {command}"
+    )
+
+
+def administrator_command(tenant: str, role: str | None) -> str:
+    """Makes it administer its tenant. Who else does is not always told to it, and the list is replaced."""
+    return (
+        f"bin/pulsar-admin tenants update {tenant} --admin-roles '{role or THE_BRIDGES}'   (and, after commas, those "
+        f"that it has already: bin/pulsar-admin tenants get {tenant})"
     )
 
 

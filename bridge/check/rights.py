@@ -7,7 +7,8 @@ from bridge.check.findings import Finding, Severity
 from bridge.check.state_access import own_role
 from bridge.config import Settings
 from bridge.errors import BridgeError, StartupError
-from bridge.pulsar import Admin, PulsarClient, PulsarError
+from bridge.pulsar import Admin, AdminError, PulsarClient, PulsarError
+from bridge.pulsar.admin import Forbidden
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 
 _DENIED: Final = (pb.AuthenticationError, pb.AuthorizationError)
@@ -35,6 +36,17 @@ async def probe_with_rights(admin: Admin, client: PulsarClient, settings: Settin
             raise
         role = await own_role(settings.pulsar, admin.access, None)
         raise NotAllowed(settings.pulsar.full_namespace, role or "<the bridge's>", error) from None
+
+
+async def creation_refused(admin: Admin, namespace: str) -> Forbidden | None:
+    """Why this login may not create topics there; None where it may, or that is not known."""
+    try:
+        await admin.create_non_partitioned(f"persistent://{namespace}/{PROBE_TOPIC}")
+    except Forbidden as error:
+        return error
+    except AdminError:
+        pass  # it is there
+    return None
 
 
 class NotAllowed(StartupError):
