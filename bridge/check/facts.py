@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any, Final
 
 from bridge.config import Settings
 from bridge.errors import StartupError
 from bridge.pulsar import Admin, AdminError, PulsarClient
-from bridge.pulsar.admin import Conflict, Retention
+from bridge.pulsar.admin import Conflict, Forbidden, Retention
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.telemetry import log
 
@@ -36,6 +37,20 @@ def missing_index_settings(runtime: Mapping[str, Any] | None) -> list[str] | Non
     writes, shows = INDEX_SETTINGS
     missing = [] if INDEX_INTERCEPTOR in str(runtime.get("brokerEntryMetadataInterceptors", "")) else [writes]
     return missing + ([] if is_true(runtime, "exposingBrokerEntryMetadataToClientEnabled") else [shows])
+
+
+async def knows_nobody(admin: Admin, refusal: Forbidden) -> bool:
+    """Whether the admin interface does not know who asks; old versions refuse with 401 also whom they know.
+
+    Whoever it knows may see clusters.
+    """
+    if refusal.status != HTTPStatus.UNAUTHORIZED:
+        return False
+    try:
+        await admin.clusters()
+    except AdminError as error:
+        return error.status == HTTPStatus.UNAUTHORIZED
+    return False
 
 
 async def probe_index(admin: Admin, client: PulsarClient, settings: Settings) -> int | None:

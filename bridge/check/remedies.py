@@ -12,6 +12,12 @@ THE_BRIDGES = "<the bridge's>"
 """A role whose name is not known: the bridge does not log in, or its token names none."""
 ADMIN_URL_REMEDY = "set pulsar.admin_url to a broker's web address, as a rule http://host:8080 or https://host:8443"
 
+ADMIN_LOGIN_REMEDY = (
+    "have it take the log-in that pulsar.service_url takes. A Pulsar proxy passes on a token, but a certificate only "
+    "where it logs in to the brokers by one itself: in proxy.conf tlsEnabledWithBroker=true and "
+    "brokerClientAuthenticationPlugin=org.apache.pulsar.client.impl.auth.AuthenticationTls"
+)
+
 
 def admin_failed(settings: Settings, error: AdminError) -> StartupError:
     """What a start says whose question to the admin interface has failed."""

@@ -12,6 +12,7 @@ from bridge.check.facts import (
     deletes_inactive,
     effective_retention,
     is_true,
+    knows_nobody,
     missing_index_settings,
     probe_index,
     retains_data,
@@ -23,6 +24,7 @@ from bridge.check.hosts import examine_hosts
 from bridge.check.nodes import examine_cluster_topics, examine_features, examine_liveness
 from bridge.check.policies import examine_policies
 from bridge.check.remedies import (
+    ADMIN_LOGIN_REMEDY,
     ADMIN_URL_REMEDY,
     administrator_command,
     broker_conf,
@@ -143,6 +145,9 @@ async def _examine_admin(admin: Admin, client: PulsarClient | None, settings: Se
     try:
         await admin.namespace_policies(namespace)
     except Forbidden as error:
+        if await knows_nobody(admin, error):
+            detail = f"{url_without_secrets(url)} does not know the bridge ({error})"
+            return [Finding("admin reachable", Severity.UNFIT, detail, ADMIN_LOGIN_REMEDY)]
         namespace_finding = await _examine_rights(admin, client, settings, str(error))
         return [Finding("admin reachable", Severity.FIT, url), namespace_finding]
     except NotFound as error:
