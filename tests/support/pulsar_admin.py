@@ -10,8 +10,12 @@ from tests.support.secured_pulsar import SecuredPulsar
 
 def pulsar_admin(secured: SecuredPulsar, command: str) -> None:
     """Run it as the super-user; AssertionError where Pulsar refuses, SystemExit where it is no command."""
-    program, noun, verb, *arguments = shlex.split(command)
+    program, *words = shlex.split(command)
     assert program.removeprefix("bin/") == "pulsar-admin", command
+    login = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for option in ("auth-plugin", "auth-params"):
+        login.add_argument(f"--{option}")
+    _, (noun, verb, *arguments) = login.parse_known_args(words)
     parser = argparse.ArgumentParser(prog=command, allow_abbrev=False)
     parser.add_argument("subject")
     for option in ("role", "actions", "admin-roles"):

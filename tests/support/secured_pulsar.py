@@ -42,10 +42,21 @@ class SecuredPulsar:
     """`with SecuredPulsar(…)`: started, healthy, and killed at the end."""
 
     def __init__(
-        self, new_pulsar: NewPulsar, settings: Mapping[str, str] | None = None, authority: Authority | None = None
+        self,
+        new_pulsar: NewPulsar,
+        settings: Mapping[str, str] | None = None,
+        authority: Authority | None = None,
+        key: bytes = b"",
     ) -> None:
-        """`settings` go over those that it has; `authority`: of the certificates that it takes as log-ins."""
+        """`settings` go over those that it has; `authority`: of the certificates that it takes as log-ins.
+
+        `key`: what signs tokens, as Pulsar writes it (PKCS 8, DER); else a fresh one.
+        """
         self._key = rsa.generate_private_key(65537, 2048)
+        if key:
+            loaded = serialization.load_der_private_key(key, None)
+            assert isinstance(loaded, rsa.RSAPrivateKey)
+            self._key = loaded
         self._claim = (settings or {}).get("tokenAuthClaim", "sub")
         port = any_free()
         ports = port, any_free({port})
