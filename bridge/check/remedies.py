@@ -51,11 +51,15 @@ def create_namespace_command(namespace: str) -> str:
     )
 
 
-def administrator_command(tenant: str, role: str | None) -> str:
-    """Makes it administer its tenant. Who else does is not always told to it, and the list is replaced."""
+def administrator_command(tenant: str, role: str | None, method: str) -> str:
+    """Makes it administer its tenant. Who else does is not always told to it, and the list is replaced.
+
+    `method`: of the bridge's log-in. A Pulsar proxy has a certificate's requests judged by its own role as well.
+    """
+    proxy = "; behind a Pulsar proxy also its role" if method == "tls" else ""
     return (
         f"bin/pulsar-admin tenants update {tenant} --admin-roles '{role or THE_BRIDGES}'   (and, after commas, those "
-        f"that it has already: bin/pulsar-admin tenants get {tenant})"
+        f"that it has already: bin/pulsar-admin tenants get {tenant}{proxy})"
     )
 
 

@@ -4,6 +4,7 @@ from typing import Final
 
 from bridge.check.facts import PROBE_TOPIC, probe_index
 from bridge.check.findings import Finding, Severity
+from bridge.check.remedies import THE_BRIDGES
 from bridge.check.state_access import own_role
 from bridge.config import Settings
 from bridge.errors import BridgeError, StartupError
@@ -35,7 +36,19 @@ async def probe_with_rights(admin: Admin, client: PulsarClient, settings: Settin
         if error.code not in _DENIED:
             raise
         role = await own_role(settings.pulsar, admin.access, None)
-        raise NotAllowed(settings.pulsar.full_namespace, role or "<the bridge's>", error) from None
+        proxy = settings.pulsar.state_roles.strip()
+        if proxy and "," not in proxy and await _administers(admin, settings.pulsar.full_namespace):
+            role = proxy  # an administrator may: it is the proxy that may not
+        raise NotAllowed(settings.pulsar.full_namespace, role or THE_BRIDGES, error) from None
+
+
+async def _administers(admin: Admin, namespace: str) -> bool:
+    """Administrators alone may look at policies."""
+    try:
+        await admin.namespace_policies(namespace)
+    except AdminError:
+        return False
+    return True
 
 
 async def creation_refused(admin: Admin, namespace: str) -> Forbidden | None:

@@ -32,6 +32,8 @@ class _Roles:
     """The roles that are told apart; a list is None where this login may not see it."""
 
     own: str | None
+    method: str
+    """By which the bridge logs in."""
     administrators: list[str] | None
     super_users: list[str] | None
     proxies: list[str]
@@ -59,6 +61,7 @@ async def examine_state_access(admin: Admin, access: Access, settings: Settings)
     anonymous, is_administrator = stranger.result()
     who = _Roles(
         own=await own_role(settings.pulsar, access, runtime),
+        method=access.credentials.method,
         administrators=administrators.result(),
         super_users=None if runtime is None else _listed(runtime, "superUserRoles"),
         proxies=[*_listed(runtime, "proxyRoles"), *_own_proxy(settings.pulsar)],
@@ -143,7 +146,7 @@ def _wrong(
             f"this login may not see who may write to {namespace} ({policies})",
             f"bin/pulsar-admin namespaces policies {namespace}   must have permissions of {who.own} alone: then set "
             f"pulsar.trust_state_namespace = true. Or let the bridge see for itself: "
-            + administrator_command(namespace.partition("/")[0], who.own),
+            + administrator_command(namespace.partition("/")[0], who.own, who.method),
         )
     else:
         yield from _grants(namespace, policies, who)

@@ -63,7 +63,8 @@ async def nothing_can_be_made(admin: Admin, client: PulsarClient, pulsar: Pulsar
         f"the bridge has not started yet, and may not make its topics in {namespace} ({refused}): its role must "
         "administer the tenant for the first start"
     )
-    return what, administrator_command(namespace.partition("/")[0], await own_role(pulsar, admin.access, None))
+    role = await own_role(pulsar, admin.access, None)
+    return what, administrator_command(namespace.partition("/")[0], role, admin.access.credentials.method)
 
 
 async def make_namespace(admin: Admin, settings: Settings) -> None:

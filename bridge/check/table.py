@@ -169,7 +169,8 @@ async def _examine_rights(admin: Admin, client: PulsarClient | None, settings: S
         return Finding(name, Severity.UNKNOWN, f"this login may not look at it ({why})")
     detail = f"this login may not create topics in it ({refused})"
     if client is None or settings.retention.ensure or not pulsar.trust_state_namespace:
-        remedy = administrator_command(pulsar.tenant, await own_role(pulsar, admin.access, None))
+        role = await own_role(pulsar, admin.access, None)
+        remedy = administrator_command(pulsar.tenant, role, admin.access.credentials.method)
         return Finding(name, Severity.UNFIT, detail, remedy)
     may = await examine_rights(name, admin, client, settings)
     return replace(may, severity=Severity.RISK, detail=detail) if may.severity is Severity.FIT else may

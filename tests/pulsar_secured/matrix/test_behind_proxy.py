@@ -18,6 +18,7 @@ from tests.pulsar_secured.matrix.matrix import Matrix, more_than
 from tests.support.bridges import BridgeThread, settings_for
 from tests.support.certificates import COMMON_NAME, Authority
 from tests.support.pulsar import NewPulsar
+from tests.support.pulsar_admin import pulsar_admin
 from tests.support.pulsar_proxy import PulsarProxy, proxy_jars
 from tests.support.secured_pulsar import PROXY, SecuredPulsar
 
@@ -81,16 +82,20 @@ def test_tls_may_end_at_the_proxy(
     assert answers == kept()[BEHIND]["token | pulsar"]
 
 
+def by_certificate(proxy: PulsarProxy, authority: Authority) -> dict[str, str]:
+    """The settings of a bridge that logs in to the proxy so."""
+    own = authority.sign("bridge", {COMMON_NAME: ROLE})
+    return {
+        "service_url": proxy.tls_service_url, "admin_url": proxy.tls_admin_url, "tls_ca_file": authority.file,
+        "tls_cert_file": own.certificate, "tls_key_file": own.key,
+    }  # fmt: skip
+
+
 async def test_a_proxy_that_cannot_pass_on_a_certificate_is_named(
     secured: SecuredPulsar, authority: Authority, without_certificate: PulsarProxy
 ) -> None:
-    own = authority.sign("bridge", {COMMON_NAME: ROLE})
-    settings = settings_for(without_certificate, secured.create_tenant(ROLE)).with_values(
-        pulsar={
-            "service_url": without_certificate.tls_service_url, "admin_url": without_certificate.tls_admin_url,
-            "tls_ca_file": authority.file, "tls_cert_file": own.certificate, "tls_key_file": own.key,
-        }
-    )  # fmt: skip
+    login = by_certificate(without_certificate, authority)
+    settings = settings_for(without_certificate, secured.create_tenant(ROLE), {"pulsar": login})
     told = r"does not know the bridge \(HTTP 401.*a certificate only where it logs in to the brokers by one itself"
     with pytest.raises(StartupError, match=told):
         BridgeThread(settings).start()
@@ -130,6 +135,10 @@ async def test_the_proxy_needs_permissions_as_well(secured: SecuredPulsar, proxy
         found = {finding.name: finding.severity for finding in await examine(settings())}
         assert found["state rights"] is Severity.UNFIT
         secured.grant(where, PROXY, BOTH)
+    secured.revoke(state, PROXY)
+    (told,) = [one for one in await examine(settings(state_roles=PROXY)) if one.severity is Severity.UNFIT]
+    assert told.remedy.startswith("bin/pulsar-admin namespaces grant-permission ")
+    pulsar_admin(secured, told.remedy)
     with pytest.raises(StartupError, match=f"role {PROXY} has permissions on {state}"):
         BridgeThread(settings()).start()
     bridge = BridgeThread(settings(state_roles=PROXY))
@@ -137,3 +146,21 @@ async def test_the_proxy_needs_permissions_as_well(secured: SecuredPulsar, proxy
     bridge.stop()
     found = {finding.name: finding.severity for finding in await examine(settings(state_roles=PROXY))}
     assert found["state rights"] is found["state access"] is Severity.FIT
+
+
+async def test_the_proxy_administers_the_tenant_as_well_for_a_certificate(
+    secured: SecuredPulsar, authority: Authority, proxy: PulsarProxy
+) -> None:
+    namespace = secured.create_tenant(ROLE)
+    wanted = sections(secured, trust_state_namespace=False)
+    wanted["pulsar"] |= {"token": "", **by_certificate(proxy, authority)}
+    settings = settings_for(proxy, namespace, wanted)
+    found = {finding.name: finding for finding in await examine(settings)}
+    assert found["namespace"].severity is Severity.UNFIT
+    command, _, hint = found["namespace"].remedy.partition("   ")
+    assert hint.endswith("behind a Pulsar proxy also its role)")
+    pulsar_admin(secured, command.replace(f"'{ROLE}'", f"'{ROLE},{PROXY}'"))
+    running = BridgeThread(settings)
+    running.start()
+    running.stop()
+    assert not [one for one in await examine(settings) if one.severity is Severity.UNFIT]
