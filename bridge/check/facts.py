@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping
-from http import HTTPStatus
 from typing import Any, Final
 
 from bridge.config import Settings
@@ -19,6 +18,7 @@ INDEX_SETTINGS: Final = (
     "exposingBrokerEntryMetadataToClientEnabled=true",
 )
 _PROBE_SECONDS = 30.0
+_UNAUTHORIZED: Final = 401
 _LOG = log.get(__name__)
 
 
@@ -44,12 +44,12 @@ async def knows_nobody(admin: Admin, refusal: Forbidden) -> bool:
 
     Whoever it knows may see clusters.
     """
-    if refusal.status != HTTPStatus.UNAUTHORIZED:
+    if refusal.status != _UNAUTHORIZED:
         return False
     try:
         await admin.clusters()
     except AdminError as error:
-        return error.status == HTTPStatus.UNAUTHORIZED
+        return error.status == _UNAUTHORIZED
     return False
 
 
