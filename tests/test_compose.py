@@ -47,8 +47,9 @@ def shipped_conf() -> dict[str, str]:
     return {name: value for name, _, value in lines}
 
 
-def test_it_follows_the_compose_specification() -> None:
-    jsonschema.validate(COMPOSE, schema())
+@pytest.mark.parametrize("name", ["docker-compose.yml", "docker-compose.secured.yml"])
+def test_it_follows_the_compose_specification(name: str) -> None:
+    jsonschema.validate(yaml.safe_load((ROOT / name).read_text(encoding="utf-8")), schema())
 
 
 def test_a_mistake_would_be_seen() -> None:

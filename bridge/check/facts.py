@@ -7,7 +7,7 @@ from typing import Any, Final
 from bridge.config import Settings
 from bridge.errors import StartupError
 from bridge.pulsar import Admin, AdminError, PulsarClient
-from bridge.pulsar.admin import Conflict, Retention
+from bridge.pulsar.admin import Conflict, Forbidden, Retention
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.telemetry import log
 
@@ -18,6 +18,7 @@ INDEX_SETTINGS: Final = (
     "exposingBrokerEntryMetadataToClientEnabled=true",
 )
 _PROBE_SECONDS = 30.0
+_UNAUTHORIZED: Final = 401
 _LOG = log.get(__name__)
 
 
@@ -36,6 +37,20 @@ def missing_index_settings(runtime: Mapping[str, Any] | None) -> list[str] | Non
     writes, shows = INDEX_SETTINGS
     missing = [] if INDEX_INTERCEPTOR in str(runtime.get("brokerEntryMetadataInterceptors", "")) else [writes]
     return missing + ([] if is_true(runtime, "exposingBrokerEntryMetadataToClientEnabled") else [shows])
+
+
+async def knows_nobody(admin: Admin, refusal: Forbidden) -> bool:
+    """Whether the admin interface does not know who asks; old versions refuse with 401 also whom they know.
+
+    Whoever it knows may see clusters.
+    """
+    if refusal.status != _UNAUTHORIZED:
+        return False
+    try:
+        await admin.clusters()
+    except AdminError as error:
+        return error.status == _UNAUTHORIZED
+    return False
 
 
 async def probe_index(admin: Admin, client: PulsarClient, settings: Settings) -> int | None:

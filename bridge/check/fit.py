@@ -4,11 +4,13 @@ from bridge.check.facts import (
     INDEX_SETTINGS,
     deletes_inactive,
     effective_retention,
+    knows_nobody,
     missing_index_settings,
     retains_data,
     runtime_config,
 )
 from bridge.check.remedies import (
+    ADMIN_LOGIN_REMEDY,
     admin_failed,
     create_namespace_command,
     index_remedy,
@@ -17,6 +19,7 @@ from bridge.check.remedies import (
 )
 from bridge.check.rights import probe_with_rights
 from bridge.config import Settings
+from bridge.config.urls import url_without_secrets
 from bridge.errors import StartupError
 from bridge.pulsar import Admin, AdminError, PulsarClient
 from bridge.pulsar.admin import Forbidden, NotFound, Retention
@@ -55,8 +58,12 @@ async def _namespace_exists(admin: Admin, settings: Settings) -> None:
     except NotFound:
         remedy = create_namespace_command(namespace)
         raise StartupError(f"pulsar.namespace: {namespace} does not exist; run: {remedy}") from None
-    except Forbidden:
-        pass
+    except Forbidden as error:
+        if await knows_nobody(admin, error):
+            where = url_without_secrets(settings.pulsar.admin_url)
+            raise StartupError(
+                f"pulsar.admin_url {where} does not know the bridge ({error}): {ADMIN_LOGIN_REMEDY}"
+            ) from None
     except AdminError as error:
         raise admin_failed(settings, error) from None
 

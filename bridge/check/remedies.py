@@ -8,7 +8,15 @@ from bridge.errors import StartupError
 from bridge.pulsar import AdminError
 from bridge.pulsar.admin import NO_RESPONSE
 
+THE_BRIDGES = "<the bridge's>"
+"""A role whose name is not known: the bridge does not log in, or its token names none."""
 ADMIN_URL_REMEDY = "set pulsar.admin_url to a broker's web address, as a rule http://host:8080 or https://host:8443"
+
+ADMIN_LOGIN_REMEDY = (
+    "have it take the log-in that pulsar.service_url takes. A Pulsar proxy passes on a token, but a certificate only "
+    "where it logs in to the brokers by one itself: in proxy.conf tlsEnabledWithBroker=true and "
+    "brokerClientAuthenticationPlugin=org.apache.pulsar.client.impl.auth.AuthenticationTls"
+)
 
 
 def admin_failed(settings: Settings, error: AdminError) -> StartupError:
@@ -40,6 +48,18 @@ def create_namespace_command(namespace: str) -> str:
     command = f"pulsar-admin namespaces create {namespace}"
     return (
         command if tenant == "public" else f"pulsar-admin tenants create {tenant}, unless it is there, then {command}"
+    )
+
+
+def administrator_command(tenant: str, role: str | None, method: str) -> str:
+    """Makes it administer its tenant. Who else does is not always told to it, and the list is replaced.
+
+    `method`: of the bridge's log-in. A Pulsar proxy has a certificate's requests judged by its own role as well.
+    """
+    proxy = "; behind a Pulsar proxy also its role" if method == "tls" else ""
+    return (
+        f"bin/pulsar-admin tenants update {tenant} --admin-roles '{role or THE_BRIDGES}'   (and, after commas, those "
+        f"that it has already: bin/pulsar-admin tenants get {tenant}{proxy})"
     )
 
 

@@ -4,10 +4,12 @@ from typing import Final
 
 from bridge.check.facts import PROBE_TOPIC, probe_index
 from bridge.check.findings import Finding, Severity
+from bridge.check.remedies import THE_BRIDGES
 from bridge.check.state_access import own_role
 from bridge.config import Settings
 from bridge.errors import BridgeError, StartupError
-from bridge.pulsar import Admin, PulsarClient, PulsarError
+from bridge.pulsar import Admin, AdminError, PulsarClient, PulsarError
+from bridge.pulsar.admin import Forbidden
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 
 _DENIED: Final = (pb.AuthenticationError, pb.AuthorizationError)
@@ -34,7 +36,30 @@ async def probe_with_rights(admin: Admin, client: PulsarClient, settings: Settin
         if error.code not in _DENIED:
             raise
         role = await own_role(settings.pulsar, admin.access, None)
-        raise NotAllowed(settings.pulsar.full_namespace, role or "<the bridge's>", error) from None
+        proxy = settings.pulsar.state_roles.strip()
+        if proxy and "," not in proxy and await _administers(admin, settings.pulsar.full_namespace):
+            role = proxy  # an administrator may: it is the proxy that may not
+        raise NotAllowed(settings.pulsar.full_namespace, role or THE_BRIDGES, error) from None
+
+
+async def _administers(admin: Admin, namespace: str) -> bool:
+    """Administrators alone may look at policies."""
+    try:
+        await admin.namespace_policies(namespace)
+    except AdminError:
+        return False
+    return True
+
+
+async def creation_refused(admin: Admin, namespace: str) -> Forbidden | None:
+    """Why this login may not create topics there; None where it may, or that is not known."""
+    try:
+        await admin.create_non_partitioned(f"persistent://{namespace}/{PROBE_TOPIC}")
+    except Forbidden as error:
+        return error
+    except AdminError:
+        pass  # it is there
+    return None
 
 
 class NotAllowed(StartupError):

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from bridge.check.facts import is_true, runtime_config
 from bridge.check.findings import Finding, Severity
+from bridge.check.remedies import administrator_command
 from bridge.config import PulsarSettings, Settings
 from bridge.pulsar import Access, Admin, AdminError
 from bridge.pulsar.admin import NotFound
@@ -31,6 +32,8 @@ class _Roles:
     """The roles that are told apart; a list is None where this login may not see it."""
 
     own: str | None
+    method: str
+    """By which the bridge logs in."""
     administrators: list[str] | None
     super_users: list[str] | None
     proxies: list[str]
@@ -58,6 +61,7 @@ async def examine_state_access(admin: Admin, access: Access, settings: Settings)
     anonymous, is_administrator = stranger.result()
     who = _Roles(
         own=await own_role(settings.pulsar, access, runtime),
+        method=access.credentials.method,
         administrators=administrators.result(),
         super_users=None if runtime is None else _listed(runtime, "superUserRoles"),
         proxies=[*_listed(runtime, "proxyRoles"), *_own_proxy(settings.pulsar)],
@@ -135,18 +139,25 @@ def _wrong(
         yield (
             f"anonymousUserRole={who.anonymous}: who does not log in to Pulsar may write to {namespace}",
             "take anonymousUserRole out of every broker's broker.conf, or that role out of superUserRoles and of the "
-            f"tenant's administrators: bin/pulsar-admin tenants update {namespace.partition('/')[0]} "
-            f"--admin-roles '{','.join(role for role in who.administrators or () if role != who.anonymous)}'",
+            f"tenant's administrators: {_without(who.anonymous, who.administrators, namespace.partition('/')[0])}",
         )
     elif isinstance(policies, AdminError):
         yield (
             f"this login may not see who may write to {namespace} ({policies})",
             f"bin/pulsar-admin namespaces policies {namespace}   must have permissions of {who.own} alone: then set "
-            f"pulsar.trust_state_namespace = true. Or let the bridge see for itself: bin/pulsar-admin tenants update "
-            f"{namespace.partition('/')[0]} --admin-roles '{who.own}'",
+            f"pulsar.trust_state_namespace = true. Or let the bridge see for itself: "
+            + administrator_command(namespace.partition("/")[0], who.own, who.method),
         )
     else:
         yield from _grants(namespace, policies, who)
+
+
+def _without(role: str, administrators: list[str] | None, tenant: str) -> str:
+    """The command that leaves the other administrators, where they are known."""
+    if administrators is None:
+        return f"bin/pulsar-admin tenants get {tenant} names them"
+    others = ",".join(one for one in administrators if one != role)
+    return f"bin/pulsar-admin tenants update {tenant} --admin-roles '{others}'"
 
 
 def _grants(namespace: str, policies: Values, who: _Roles) -> Iterator[tuple[str, str]]:

@@ -6,9 +6,9 @@ from typing import Final
 from bridge.access.security_store.security_log import TOPIC as SECURITY
 from bridge.check.findings import Finding, Severity
 from bridge.check.fit import keep_data
-from bridge.check.remedies import admin_failed, retention_command
-from bridge.check.rights import examine_rights
-from bridge.check.state_access import examine_state_access
+from bridge.check.remedies import THE_BRIDGES, admin_failed, administrator_command, retention_command
+from bridge.check.rights import creation_refused, examine_rights
+from bridge.check.state_access import examine_state_access, own_role
 from bridge.cluster.topics import HEARTBEATS, VIEW_LOG
 from bridge.config import PulsarSettings, RetentionSettings, Settings
 from bridge.errors import StartupError
@@ -39,7 +39,7 @@ async def ensure_state(admin: Admin, client: PulsarClient, access: Access, setti
     StartupError says what to do."""
     if await _is_missing(admin, settings):
         await _refuse_old_state(client, settings.pulsar)
-        await _create(admin, settings.pulsar.full_state_namespace)
+        await _create(admin, settings.pulsar)
     async with Together() as tasks:
         access_found = tasks.create_task(examine_state_access(admin, access, settings))
         tasks.create_task(refuse_unmoved(client, settings.pulsar))
@@ -47,13 +47,30 @@ async def ensure_state(admin: Admin, client: PulsarClient, access: Access, setti
         rights = tasks.create_task(examine_rights("state rights", admin, client, of_state(settings)))
     if rights.result().severity is Severity.UNFIT:
         raise StartupError(f"{rights.result().detail}; run: {rights.result().remedy}")
+    if (missing := await nothing_can_be_made(admin, client, settings.pulsar)) is not None:
+        raise StartupError("{}; run: {}".format(*missing))
     _judge(access_found.result(), settings)
+
+
+async def nothing_can_be_made(admin: Admin, client: PulsarClient, pulsar: PulsarSettings) -> tuple[str, str] | None:
+    """Where there is no state yet and this login may not make its topics: what that is, and the command against it."""
+    namespace = pulsar.full_state_namespace
+    if await topic_exists(client, pulsar.state_topic(GROUPS)):
+        return None
+    if (refused := await creation_refused(admin, namespace)) is None:
+        return None
+    what = (
+        f"the bridge has not started yet, and may not make its topics in {namespace} ({refused}): its role must "
+        "administer the tenant for the first start"
+    )
+    role = await own_role(pulsar, admin.access, None)
+    return what, administrator_command(namespace.partition("/")[0], role, admin.access.credentials.method)
 
 
 async def make_namespace(admin: Admin, settings: Settings) -> None:
     """Make it where it is missing; StartupError."""
     if await _is_missing(admin, settings):
-        await _create(admin, settings.pulsar.full_state_namespace)
+        await _create(admin, settings.pulsar)
 
 
 def of_state(settings: Settings) -> Settings:
@@ -64,11 +81,12 @@ def of_state(settings: Settings) -> Settings:
     return settings.with_values(pulsar=pulsar, retention=keep, tenants={"rules": ""})
 
 
-def grant_command(namespace: str, role: str = "<the bridge's>") -> str:
+def grant_command(namespace: str, role: str | None) -> str:
     """For a namespace that an administrator makes."""
     return (
         f"bin/pulsar-admin namespaces create {namespace}   bin/{retention_command(namespace, UNLIMITED)}   "
-        f"bin/pulsar-admin namespaces grant-permission {namespace} --role '{role}' --actions produce,consume"
+        f"bin/pulsar-admin namespaces grant-permission {namespace} --role '{role or THE_BRIDGES}' "
+        "--actions produce,consume"
     )
 
 
@@ -84,15 +102,17 @@ async def _is_missing(admin: Admin, settings: Settings) -> bool:
     return False
 
 
-async def _create(admin: Admin, namespace: str) -> None:
+async def _create(admin: Admin, pulsar: PulsarSettings) -> None:
+    namespace = pulsar.full_state_namespace
     try:
         await admin.create_namespace(namespace, _POLICIES)
     except Conflict:
         return  # another node was first
     except AdminError as error:
+        role = await own_role(pulsar, admin.access, None)
         raise StartupError(
             f"pulsar.state_namespace: {namespace}, where the bridge keeps users, permissions, groups and its nodes, "
-            f"cannot be made: {error}; run: {grant_command(namespace)}"
+            f"cannot be made: {error}; run: {grant_command(namespace, role)}"
         ) from None
     _LOG.info("= state namespace made", extra={"namespace": namespace})
 

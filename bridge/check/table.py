@@ -12,6 +12,7 @@ from bridge.check.facts import (
     deletes_inactive,
     effective_retention,
     is_true,
+    knows_nobody,
     missing_index_settings,
     probe_index,
     retains_data,
@@ -23,15 +24,17 @@ from bridge.check.hosts import examine_hosts
 from bridge.check.nodes import examine_cluster_topics, examine_features, examine_liveness
 from bridge.check.policies import examine_policies
 from bridge.check.remedies import (
+    ADMIN_LOGIN_REMEDY,
     ADMIN_URL_REMEDY,
+    administrator_command,
     broker_conf,
     create_namespace_command,
     keep_topics_command,
     retention_command,
 )
-from bridge.check.rights import examine_rights
-from bridge.check.state_access import examine_state_access
-from bridge.check.state_namespace import grant_command, of_state
+from bridge.check.rights import creation_refused, examine_rights
+from bridge.check.state_access import examine_state_access, own_role
+from bridge.check.state_namespace import grant_command, nothing_can_be_made, of_state
 from bridge.check.tenants import examine_tenants
 from bridge.config import Settings
 from bridge.config.urls import url_without_secrets, without_secrets
@@ -83,7 +86,7 @@ async def examine(settings: Settings) -> list[Finding]:
     try:
         findings = await _examine_login(client, access, settings)
         connected = all(finding.severity is Severity.FIT for finding in findings)
-        findings += await _examine_admin(admin, settings)
+        findings += await _examine_admin(admin, client if connected else None, settings)
         if findings[-1].severity is not Severity.UNFIT:
             findings += await _examine_policies(admin, settings)
             findings += await _examine_state(admin, client if connected else None, access, settings)
@@ -143,12 +146,15 @@ async def _examine_index(admin: Admin, client: PulsarClient, settings: Settings)
     return Finding(name, Severity.UNFIT, "entries come without their index", broker_conf(missing))
 
 
-async def _examine_admin(admin: Admin, settings: Settings) -> list[Finding]:
+async def _examine_admin(admin: Admin, client: PulsarClient | None, settings: Settings) -> list[Finding]:
     url, namespace = settings.pulsar.admin_url, settings.pulsar.full_namespace
     try:
         await admin.namespace_policies(namespace)
     except Forbidden as error:
-        namespace_finding = await _examine_rights(admin, settings, str(error))
+        if await knows_nobody(admin, error):
+            detail = f"{url_without_secrets(url)} does not know the bridge ({error})"
+            return [Finding("admin reachable", Severity.UNFIT, detail, ADMIN_LOGIN_REMEDY)]
+        namespace_finding = await _examine_rights(admin, client, settings, str(error))
         return [Finding("admin reachable", Severity.FIT, url), namespace_finding]
     except NotFound as error:
         return [
@@ -160,17 +166,20 @@ async def _examine_admin(admin: Admin, settings: Settings) -> list[Finding]:
     return [Finding("admin reachable", Severity.FIT, url), Finding("namespace", Severity.FIT, f"{namespace} exists")]
 
 
-async def _examine_rights(admin: Admin, settings: Settings, why: str) -> Finding:
-    """Of a login that may not look at the namespace: topics it must be able to make all the same."""
-    pulsar = settings.pulsar
-    try:
-        await admin.create_non_partitioned(f"persistent://{pulsar.full_namespace}/{PROBE_TOPIC}")
-    except Forbidden as error:
-        remedy = f"pulsar-admin tenants update {pulsar.tenant} --admin-roles <those it has, and the bridge's>"
-        return Finding("namespace", Severity.UNFIT, f"this login may not create topics in it ({error})", remedy)
-    except AdminError:
-        pass  # it is there
-    return Finding("namespace", Severity.UNKNOWN, f"this login may not look at it ({why})")
+async def _examine_rights(admin: Admin, client: PulsarClient | None, settings: Settings, why: str) -> Finding:
+    """Of a login that may not look at the namespace: it must be able to make topics all the same, unless the settings
+    say that administrators have prepared what it cannot."""
+    pulsar, name = settings.pulsar, "namespace"
+    refused = await creation_refused(admin, pulsar.full_namespace)
+    if refused is None:
+        return Finding(name, Severity.UNKNOWN, f"this login may not look at it ({why})")
+    detail = f"this login may not create topics in it ({refused})"
+    if client is None or settings.retention.ensure or not pulsar.trust_state_namespace:
+        role = await own_role(pulsar, admin.access, None)
+        remedy = administrator_command(pulsar.tenant, role, admin.access.credentials.method)
+        return Finding(name, Severity.UNFIT, detail, remedy)
+    may = await examine_rights(name, admin, client, settings)
+    return replace(may, severity=Severity.RISK, detail=detail) if may.severity is Severity.FIT else may
 
 
 async def _examine_policies(admin: Admin, settings: Settings) -> list[Finding]:
@@ -195,17 +204,22 @@ async def _examine_state(
         await admin.namespace_policies(namespace)
     except NotFound:
         detail = f"the first start makes {namespace}; where this login may not, run once:"
-        there = Finding(name, Severity.FIT, detail, grant_command(namespace))
+        command = grant_command(namespace, await own_role(settings.pulsar, access, None))
+        there = Finding(name, Severity.FIT, detail, command)
         return [there, *await examine_state_access(admin, access, settings)]
     except AdminError as error:
         there = Finding(name, Severity.UNKNOWN, f"this login may not look at {namespace} ({error})")
     else:
         there = Finding(name, Severity.FIT, f"{namespace} exists")
+    rights = [] if client is None else [await examine_rights("state rights", admin, client, of_state(settings))]
+    if client is not None and rights[0].severity is Severity.FIT:
+        missing = await nothing_can_be_made(admin, client, settings.pulsar)
+        there = there if missing is None else Finding(name, Severity.UNFIT, *missing)
     kept = await _examine_retention(admin, of_state(settings))
     hurting = await examine_policies(admin, namespace, await runtime_config(admin))
     return [
         there,
-        *([] if client is None else [await examine_rights("state rights", admin, client, of_state(settings))]),
+        *rights,
         *await examine_state_access(admin, access, settings),
         *([] if kept.severity is Severity.FIT else [replace(kept, name="state retention")]),
         *(replace(one, name=f"state {one.name}") for one in hurting if one.severity in (Severity.RISK, Severity.UNFIT)),

@@ -47,10 +47,14 @@ class PulsarProxy(PulsarAddress):
     """`with PulsarProxy(…)`: an address that is used as a broker's is."""
 
     def __init__(self, behind: Mapping[str, str], directory: Path, guard: Guard, its_jars: Sequence[Path]) -> None:
-        """`behind`: the settings by which it finds brokers, and says who it is."""
+        """`behind`: the settings by which it finds brokers, says who it is, and has a certificate where it has one."""
         port = any_free()
         http = any_free({port})
         super().__init__(f"pulsar://{HOST}:{port}", f"http://{HOST}:{http}")
+        tls = any_free({port, http})
+        https = any_free({port, http, tls})
+        self.tls_service_url, self.tls_admin_url = f"pulsar+ssl://{HOST}:{tls}", f"https://{HOST}:{https}"
+        has_tls = "tlsCertificateFilePath" in behind
         settings = {
             "clusterName": "cluster",
             "servicePort": port,
@@ -59,6 +63,7 @@ class PulsarProxy(PulsarAddress):
             "advertisedAddress": HOST,
             # by default only a broker's usual port
             "brokerProxyAllowedTargetPorts": "*",
+            **({"servicePortTls": tls, "webServicePortTls": https} if has_tls else {}),
             **behind,
         }
         program = Program(
@@ -68,7 +73,7 @@ class PulsarProxy(PulsarAddress):
             memory=Memory(256, 256),
             configuration=properties(settings),
             arguments=lambda conf: ["--config", str(conf)],
-            ports=(port, http),
+            ports=(port, http, tls, https) if has_tls else (port, http),
         )
         java = Java(find_java(), [*its_jars, *ensure_pulsar_jars(print)], guard, QUICK_START)
         self.process = JvmProcess(program, java, lambda: _problem(http))

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
 
 from bridge.standalone.ports import HOST, any_free
-from tests.support.certificates import Authority
+from tests.support.certificates import COMMON_NAME, Authority
 from tests.support.pulsar import NewPulsar
 
 ADMIN = "admin"
@@ -42,10 +42,21 @@ class SecuredPulsar:
     """`with SecuredPulsar(…)`: started, healthy, and killed at the end."""
 
     def __init__(
-        self, new_pulsar: NewPulsar, settings: Mapping[str, str] | None = None, authority: Authority | None = None
+        self,
+        new_pulsar: NewPulsar,
+        settings: Mapping[str, str] | None = None,
+        authority: Authority | None = None,
+        key: bytes = b"",
     ) -> None:
-        """`settings` go over those that it has; `authority`: of the certificates that it takes as log-ins."""
+        """`settings` go over those that it has; `authority`: of the certificates that it takes as log-ins.
+
+        `key`: what signs tokens, as Pulsar writes it (PKCS 8, DER); else a fresh one.
+        """
         self._key = rsa.generate_private_key(65537, 2048)
+        if key:
+            loaded = serialization.load_der_private_key(key, None)
+            assert isinstance(loaded, rsa.RSAPrivateKey)
+            self._key = loaded
         self._claim = (settings or {}).get("tokenAuthClaim", "sub")
         port = any_free()
         ports = port, any_free({port})
@@ -143,15 +154,32 @@ class SecuredPulsar:
             **self._own_client(ADMIN),
         }
 
-    def behind_proxy(self) -> Mapping[str, str]:
-        """The settings of a proxy in front of it: its clients log in to it, and it to the broker."""
+    def behind_proxy(self, authority: Authority, *, by_certificate: bool = True) -> Mapping[str, str]:
+        """The settings of a proxy in front of it: its clients log in to it, and it to the broker.
+
+        `authority`: of the certificates that it takes as log-ins beside tokens. Its HTTP side can pass on a client's
+        name only if it logs in by a certificate itself, and else has nothing but the client's own token.
+        """
         return {
             "brokerServiceURL": self.service_url,
             "brokerWebServiceURL": self.admin_url,
             "authenticationEnabled": "true",
-            "authenticationProviders": f"{_PROVIDERS}Token",
             "tokenPublicKey": self._token_public_key(),
-            **self._own_client(PROXY),
+            **_certificates(authority, "proxy"),
+            **(self._by_certificate(authority) if by_certificate else self._own_client(PROXY)),
+        }
+
+    def _by_certificate(self, authority: Authority) -> Mapping[str, str]:
+        own = authority.sign("proxy-client", {COMMON_NAME: PROXY})
+        return {
+            "tlsEnabledWithBroker": "true",
+            # else it sends on what came without TLS as it came, on a connection with TLS
+            "proxyZeroCopyModeEnabled": "false",
+            "brokerServiceURLTLS": self.tls_service_url,
+            "brokerWebServiceURLTLS": self.tls_admin_url,
+            "brokerClientTrustCertsFilePath": authority.file,
+            "brokerClientAuthenticationPlugin": "org.apache.pulsar.client.impl.auth.AuthenticationTls",
+            "brokerClientAuthenticationParameters": f"tlsCertFile:{own.certificate},tlsKeyFile:{own.key}",
         }
 
     def _own_client(self, role: str) -> Mapping[str, str]:
@@ -184,12 +212,16 @@ class SecuredPulsar:
 def _tls(authority: Authority | None, ports: tuple[int, int]) -> Mapping[str, str]:
     if authority is None:
         return {}
-    broker = authority.sign("broker")
+    named = {"brokerServicePortTls": str(ports[0]), "webServicePortTls": str(ports[1])}
+    return named | _certificates(authority, "broker")
+
+
+def _certificates(authority: Authority, file: str) -> dict[str, str]:
+    """Of a broker or a proxy: its own, and those that it takes as log-ins beside tokens."""
+    own = authority.sign(file)
     return {
-        "brokerServicePortTls": str(ports[0]),
-        "webServicePortTls": str(ports[1]),
-        "tlsCertificateFilePath": broker.certificate,
-        "tlsKeyFilePath": broker.key,
+        "tlsCertificateFilePath": own.certificate,
+        "tlsKeyFilePath": own.key,
         "tlsTrustCertsFilePath": authority.file,
         "authenticationProviders": f"{_PROVIDERS}Tls,{_PROVIDERS}Token",
     }

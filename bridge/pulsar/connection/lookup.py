@@ -111,12 +111,17 @@ class Lookup:
         return answer
 
     def _address(self, answer: _Answer) -> Address:
-        """Only what the answer's URL for our own kind of connection says: TLS is never given up on a broker's word."""
+        """Only what the answer's URL for our own kind of connection says: TLS is never given up on a broker's word.
+
+        A proxy writes one URL into both fields, by its own kind of connection to the broker (`LookupProxyHandler`). Its
+        host and port are passed on to the proxy, over a connection of our kind.
+        """
         url = answer.broker_service_url_tls if self._pool.tls else answer.broker_service_url
         (address, *others) = parse_url(url)
-        if others or address.tls != self._pool.tls:
+        proxied = answer.proxy_through_service_url
+        if others or (address.tls != self._pool.tls and not proxied):
             raise PulsarError(pb.UnknownError, f"lookup gave an unfit broker URL: {url!r}")
-        if not answer.proxy_through_service_url:
+        if not proxied:
             return address
         host = f"[{address.host}]" if ":" in address.host else address.host
         return self._pool.service_address._replace(proxied_broker=f"{host}:{address.port}")

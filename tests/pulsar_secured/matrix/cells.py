@@ -21,8 +21,10 @@ KINDS: Final[Mapping[str, Mapping[str, str]]] = {
     "authorization": {"proxyRoles": ""},
     "proxy roles": {},
     "anonymous role": {"proxyRoles": "", "anonymousUserRole": "anonymous"},
+    "behind a proxy": {},
 }
-"""Of Pulsar, over the settings of `SecuredPulsar`."""
+"""Of Pulsar, over the settings of `SecuredPulsar`; where bridges are proxies themselves, and where a real one is."""
+BEHIND: Final = "behind a proxy"
 WAYS: Final = ("nothing", "token", "certificate", "OAuth2")
 """In which the bridge logs in."""
 AUTHORIZERS: Final = ("none", "kafka", "pulsar")

@@ -11,12 +11,14 @@ from typing import Any
 from bridge.access.password_file import line_of
 from tests.pulsar_secured.conftest import ROLE
 from tests.pulsar_secured.matrix.cells import RIGHTS, Answers
+from tests.pulsar_secured.matrix.native import Native
 from tests.pulsar_secured.matrix.through import Through
 from tests.security.users import credential
 from tests.support.bridges import BridgeThread, settings_for
 from tests.support.certificates import COMMON_NAME, Authority
 from tests.support.oauth2_issuer import issuer
 from tests.support.pulsar import PulsarAddress
+from tests.support.pulsar_proxy import PulsarProxy
 from tests.support.secured_pulsar import PROXY, SecuredPulsar
 
 KEEPER, PASSWORD = "root", "wonder land"
@@ -28,8 +30,16 @@ GRANTED: Mapping[str, tuple[str, ...]] = {
 class Matrix:
     """One Pulsar, bridges on it, and what is asked of both."""
 
-    def __init__(self, secured: SecuredPulsar, directory: Path, authority: Authority | None = None) -> None:
+    def __init__(
+        self,
+        secured: SecuredPulsar,
+        directory: Path,
+        authority: Authority | None = None,
+        proxy: PulsarProxy | None = None,
+    ) -> None:
+        """`proxy`: a real one in front, which bridges and native clients reach it by."""
         self.secured = secured
+        self.front = proxy or secured
         self._directory = directory
         self._authority = authority
         self._users = directory / "users"
@@ -45,6 +55,11 @@ class Matrix:
         for role, actions in GRANTED.items() if grants else ():
             self.secured.grant(namespace, role, actions)
         return namespace
+
+    def native(self, namespace: str) -> Answers:
+        """What Pulsar itself lets each role do."""
+        native = Native(self.secured, namespace, self.front.service_url)
+        return {right: native.may(role) for right, role in RIGHTS.items()}
 
     def through(
         self, namespace: str, way: str, authorizer: str, *, by_proxy: bool, more: Mapping[str, str] | None = None
@@ -81,14 +96,14 @@ class Matrix:
     @contextmanager
     def _login(self, way: str) -> Iterator[dict[str, Any]]:
         """The settings of a bridge's log-in."""
-        secured, authority = self.secured, self._authority
-        place = {"service_url": secured.service_url, "admin_url": secured.admin_url}
+        secured, authority, front = self.secured, self._authority, self.front
+        place = {"service_url": front.service_url, "admin_url": front.admin_url}
         if way == "token":
             yield {**place, "token": secured.token(ROLE)}
         elif way == "certificate" and authority is not None:
             own = authority.sign("bridge", {COMMON_NAME: ROLE})
             yield {
-                "service_url": secured.tls_service_url, "admin_url": secured.tls_admin_url,
+                "service_url": front.tls_service_url, "admin_url": front.tls_admin_url,
                 "tls_ca_file": authority.file, "tls_cert_file": own.certificate, "tls_key_file": own.key,
             }  # fmt: skip
         elif way == "OAuth2":

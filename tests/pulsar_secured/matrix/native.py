@@ -17,7 +17,9 @@ _LOG = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
 class Native:
     """A namespace with a topic that has an entry, and what may be deleted."""
 
-    def __init__(self, secured: SecuredPulsar, namespace: str) -> None:
+    def __init__(self, secured: SecuredPulsar, namespace: str, service_url: str) -> None:
+        """`service_url`: the broker's, or that of a proxy in front of it."""
+        self._service_url = service_url
         self._secured = secured
         self._place = f"persistent/{namespace}"
         self._topic = f"persistent://{namespace}/native"
@@ -35,7 +37,7 @@ class Native:
 
     def _client(self, token: str) -> pulsar.Client:
         return pulsar.Client(
-            self._secured.service_url, authentication=pulsar.AuthenticationToken(token), logger=_LOG,
+            self._service_url, authentication=pulsar.AuthenticationToken(token), logger=_LOG,
             operation_timeout_seconds=_SECONDS,
         )  # fmt: skip
 

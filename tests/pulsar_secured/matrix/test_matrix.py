@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from bridge.errors import BridgeError
+from bridge.node.orphans import Guard
 from tests.pulsar_secured.matrix.cells import (
     ALL,
     AUTHORIZERS,
+    BEHIND,
     BY_ENTRIES,
     FILE,
     KINDS,
@@ -21,11 +24,11 @@ from tests.pulsar_secured.matrix.cells import (
     table,
 )
 from tests.pulsar_secured.matrix.matrix import Matrix, more_than
-from tests.pulsar_secured.matrix.native import Native
 from tests.support import identity_page
 from tests.support.certificates import Authority
 from tests.support.pages import between
 from tests.support.pulsar import NewPulsar
+from tests.support.pulsar_proxy import PulsarProxy, proxy_jars
 from tests.support.secured_pulsar import SecuredPulsar
 
 NATIVE = "Pulsar itself | "
@@ -35,7 +38,7 @@ NATIVE = "Pulsar itself | "
 def test_a_bridge_gives_what_pulsar_gives(secured: SecuredPulsar, tmp_path: Path, by_proxy: bool) -> None:
     matrix = Matrix(secured, tmp_path)
     namespace = matrix.tenant(grants=True)
-    native = {right: Native(secured, namespace).may(role) for right, role in RIGHTS.items()}
+    native = matrix.native(namespace)
     answers = matrix.through(namespace, "token", "pulsar", by_proxy=by_proxy)
     assert not more_than(answers, native), (answers, native)
     assert answers == kept()["proxy roles" if by_proxy else "authorization"]["token | pulsar"]
@@ -48,10 +51,14 @@ def test_the_page_has_what_was_found() -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_bridge_on_every_pulsar(new_pulsar: NewPulsar, tmp_path: Path, kind: str) -> None:
+def test_every_bridge_on_every_pulsar(new_pulsar: NewPulsar, guard: Guard, tmp_path: Path, kind: str) -> None:
     authority = Authority(tmp_path)
-    with SecuredPulsar(new_pulsar, KINDS[kind], authority) as secured:
-        found = every_bridge(Matrix(secured, tmp_path, authority), kind)
+    with SecuredPulsar(new_pulsar, KINDS[kind], authority) as secured, ExitStack() as stack:
+        proxy = None
+        if kind == BEHIND:
+            behind = secured.behind_proxy(authority)
+            proxy = stack.enter_context(PulsarProxy(behind, tmp_path / "proxy", guard, proxy_jars()))
+        found = every_bridge(Matrix(secured, tmp_path, authority, proxy), kind)
     native = found[NATIVE]
     assert isinstance(native, dict)
     for name, answers in found.items():
@@ -71,8 +78,7 @@ def every_bridge(matrix: Matrix, kind: str) -> dict[str, Answers | str]:
     """What each lets each role do, and Pulsar itself."""
     judges = "authorizationEnabled" not in KINDS[kind]
     namespace = matrix.tenant(grants=judges)
-    native = Native(matrix.secured, namespace)
-    found: dict[str, Answers | str] = {NATIVE: {right: native.may(role) for right, role in RIGHTS.items()}}
+    found: dict[str, Answers | str] = {NATIVE: matrix.native(namespace)}
     for way in WAYS:
         for authorizer in AUTHORIZERS:
             namespace = matrix.tenant(grants=judges)
