@@ -13,8 +13,8 @@ from bridge.groups.consumer.assignors import ASSIGNORS
 from bridge.groups.consumer.model import JOINING, LEAVING, LEAVING_STATIC, Assignment, assignment
 from bridge.groups.consumer.patterns import MAX_MATCHES
 from bridge.groups.consumer.regex import MAX_PATTERN_LENGTH
-from bridge.groups.consumer.state import HeartbeatAnswer, MemberHeartbeat
 from bridge.groups.consumer.topics import ALL_CLIENTS, Viewer
+from bridge.groups.epochs.group import HeartbeatAnswer, MemberHeartbeat
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Uuid, message, since
 from bridge.requests.api import Api, Broker, RequestLimit, Rest, Right, Rights, ServedBy

@@ -25,8 +25,8 @@ from bridge.cluster.membership.records import (
 from bridge.cluster.membership.view import ClusterView, Endpoint, NodeRegistration, Sender
 from bridge.cluster.membership.view_log import ViewLog
 from bridge.groups.classic import records as classic
-from bridge.groups.consumer import records as consumer
 from bridge.groups.consumer.model import ConsumerMember, GroupSnapshot, Pattern, TopicFacts, View
+from bridge.groups.epochs.records import CONSUMER, encode_member
 from bridge.groups.store import records as store
 from bridge.groups.store.records import BadRecord, StoredGroup, StoredOffset
 from bridge.kafka import message
@@ -134,14 +134,14 @@ def check_consumer_group(data: bytes) -> bool:
     given = Input(data)
     stored = StoredGroup(metadata=given.part(), members={"member": given.rest()})
     try:
-        found, since = consumer.decode(stored)
+        found, since = CONSUMER.decode(stored)
     except BadRecord:
         return False
     again = StoredGroup(
-        metadata=consumer.encode_group(found, since),
-        members={id_: consumer.encode_member(one, found.targets.get(id_, {})) for id_, one in found.members.items()},
+        metadata=CONSUMER.encode_group(found, since),
+        members={id_: encode_member(one, found.targets.get(id_, {})) for id_, one in found.members.items()},
     )
-    same(consumer.decode(again), (found, since), "records")
+    same(CONSUMER.decode(again), (found, since), "records")
     _ = found.state, found.wanted(), found.subscribed(), found.assignor()
     for one in found.members.values():
         told = with_defaults(
@@ -194,7 +194,7 @@ def consumer_parts() -> tuple[bytes, bytes]:
     )
     target = {_ID: frozenset({0, 1})}
     group = GroupSnapshot(7, 7, view, {"member": member}, {"member": target})
-    return consumer.encode_group(group, 1_700_000_000_000), consumer.encode_member(member, target)
+    return CONSUMER.encode_group(group, 1_700_000_000_000), encode_member(member, target)
 
 
 # ---- the cluster -----------------------------------------------------------------------------------------------------
