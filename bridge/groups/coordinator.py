@@ -29,6 +29,7 @@ from bridge.groups.epochs.group import HeartbeatAnswer, MemberHeartbeat
 from bridge.groups.offsets import SHARE_GROUP, UNKNOWN_GROUP, OffsetRetention
 from bridge.groups.share.coordinator import MOST_SHARE_MEMBERS, ShareGroups
 from bridge.groups.share.state import ShareGroup
+from bridge.groups.share.states import ShareStates
 from bridge.groups.store.records import StoredGroup
 from bridge.groups.store.saving import GroupRecordStore
 from bridge.groups.store.visible import confirm_decided
@@ -75,6 +76,8 @@ class GroupCoordinator:
         self._classic = ClassicGroups(store, settings, metrics, budget, self._clock, wall)
         shared = self.configs, metrics, budget, self._clock, wall, Catalogue(topics, pattern_bytes)
         self._consumer = ConsumerGroups(store, settings.consumer_max_members, *shared)
+        self.share_states = ShareStates(store)
+        """What the leaders of share groups' partitions have stored."""
         self._share = ShareGroups(store, MOST_SHARE_MEMBERS, *shared)
         self.in_memory = LoadedGroups(
             self._classic.loaded, {"consumer": self._consumer.loaded, "share": self._share.loaded}
