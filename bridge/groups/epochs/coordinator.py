@@ -7,7 +7,7 @@ are written again with that.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
@@ -150,8 +150,7 @@ class EpochGroups(Generic[G]):
         stored = await self._store.load(loaded.group.id, confirmed=False)  # at once: no member joins
         if loaded.group.snapshot.members:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
-        offsets = all_decided_keys(loaded.group.id, stored, self._store.outcomes.outcome)
-        await self._erase(loaded, stored, set(offsets))
+        await self._erase(loaded, stored, set(self._other_keys(loaded.group.id, stored)))
 
     async def forget(self, loaded: LoadedGroup[G]) -> None:
         """Delete an empty group that has no offsets left; nothing where a member has joined meanwhile."""
@@ -193,6 +192,10 @@ class EpochGroups(Generic[G]):
         await asyncio.gather(*self._saving, return_exceptions=True)
 
     # ---- inside ------------------------------------------------------------------------------------------------------
+
+    def _other_keys(self, group_id: str, stored: StoredGroup) -> Collection[Key]:
+        """What goes with a group beside its own records."""
+        return all_decided_keys(group_id, stored, self._store.outcomes.outcome)
 
     def _machine(self, group_id: str, limits: EpochGroupConfig, now: float, snapshot: GroupSnapshot) -> G:
         raise NotImplementedError
