@@ -78,7 +78,7 @@ class GroupCoordinator:
         shared = self.configs, metrics, budget, self._clock, wall, Catalogue(topics, pattern_bytes)
         self._consumer = ConsumerGroups(store, settings.consumer_max_members, *shared)
         self.share_states = ShareStates(store)
-        """Of the share groups that this node coordinates."""
+        """What the leaders of share groups' partitions have stored."""
         self._share = ShareGroups(self.share_states, store, MOST_SHARE_MEMBERS, *shared)
         self.in_memory = LoadedGroups(
             self._classic.loaded, {"consumer": self._consumer.loaded, "share": self._share.loaded}

@@ -7,7 +7,7 @@ are written again with that.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
@@ -150,7 +150,8 @@ class EpochGroups(Generic[G]):
         stored = await self._store.load(loaded.group.id, confirmed=False)  # at once: no member joins
         if loaded.group.snapshot.members:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
-        await self._erase(loaded, stored, set(self._other_keys(loaded.group.id, stored)))
+        offsets = all_decided_keys(loaded.group.id, stored, self._store.outcomes.outcome)
+        await self._erase(loaded, stored, set(offsets))
 
     async def forget(self, loaded: LoadedGroup[G]) -> None:
         """Delete an empty group that has no offsets left; nothing where a member has joined meanwhile."""
@@ -192,10 +193,6 @@ class EpochGroups(Generic[G]):
         await asyncio.gather(*self._saving, return_exceptions=True)
 
     # ---- inside ------------------------------------------------------------------------------------------------------
-
-    def _other_keys(self, group_id: str, stored: StoredGroup) -> Collection[Key]:
-        """What goes with a group beside its own records."""
-        return all_decided_keys(group_id, stored, self._store.outcomes.outcome)
 
     def _machine(self, group_id: str, limits: EpochGroupConfig, now: float, snapshot: GroupSnapshot) -> G:
         raise NotImplementedError
@@ -317,11 +314,11 @@ class EpochGroups(Generic[G]):
         _refuse(waiting, loaded.gone or error)
         self._drop_if_never_joined(loaded)
 
-    async def _erase(self, loaded: LoadedGroup[G], stored: StoredGroup, offsets: set[Key]) -> None:
-        """Store that an empty group is no more; nothing where a member has joined before that is stored."""
+    async def _erase(self, loaded: LoadedGroup[G], stored: StoredGroup, others: set[Key]) -> None:
+        """Store that an empty group, with other records of it, is no more; nothing where a member has joined before."""
         group_id = loaded.group.id
         keys: set[Key] = {group_key(group_id), *(member_key(group_id, one) for one in stored.members)}
-        await submit(self._store, group_id, dict.fromkeys(offsets | keys))
+        await submit(self._store, group_id, dict.fromkeys(others | keys))
         if not loaded.group.snapshot.members and not loaded.writing:
             _log.info("= group deleted", extra={"group": group_id})
             self._drop(loaded, ErrorCode.COORDINATOR_NOT_AVAILABLE)

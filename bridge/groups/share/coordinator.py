@@ -16,7 +16,7 @@ from bridge.groups.epochs.group import EpochGroupConfig, MemberHeartbeat
 from bridge.groups.epochs.records import SHARE
 from bridge.groups.share.state import ShareGroup
 from bridge.groups.share.states import Place, ShareStates
-from bridge.groups.store.records import Key, StoredGroup
+from bridge.groups.store.records import StoredGroup
 from bridge.kafka.error_codes import ErrorCode
 from bridge.runtime.futures import gathered
 from bridge.telemetry import log
@@ -55,10 +55,10 @@ class ShareGroups(EpochGroups[ShareGroup]):
 
     async def delete(self, loaded: LoadedGroup[ShareGroup]) -> None:
         """Delete a group without members, with the states of its partitions; NON_EMPTY_GROUP."""
-        async with loaded.looking:
-            places = self._states.known(loaded.group.id)
-            await super().delete(loaded)
-            self._states.forget(loaded.group.id, places)
+        async with loaded.looking, self._states.deleting(loaded.group.id) as records:
+            self._check_empty(loaded)
+            stored = await self._store.load(loaded.group.id, confirmed=False)
+            await self._erase(loaded, stored, set(records))
 
     def load(self, group_id: str, stored: StoredGroup) -> LoadedGroup[ShareGroup] | None:
         """Take a group into memory as it is stored; None if it is not of this type."""
@@ -68,9 +68,6 @@ class ShareGroups(EpochGroups[ShareGroup]):
 
     def _machine(self, group_id: str, limits: EpochGroupConfig, now: float, snapshot: GroupSnapshot) -> ShareGroup:
         return ShareGroup(group_id, limits, now, snapshot)
-
-    def _other_keys(self, group_id: str, stored: StoredGroup) -> Collection[Key]:
-        return self._states.tombstones(group_id)
 
     def _check_empty(self, loaded: LoadedGroup[ShareGroup]) -> None:
         if loaded.gone:

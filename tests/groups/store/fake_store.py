@@ -38,11 +38,11 @@ class FakeStore:
             await self.holds_load.wait()
         return self.stored.get(group_id) or StoredGroup()
 
-    def known(self, group_id: str) -> StoredGroup:
-        return self.stored.get(group_id) or StoredGroup()
-
     async def confirm(self, group_id: str) -> None:
         self.check(group_id)
+
+    def known(self, group_id: str) -> StoredGroup:
+        return self.stored.get(group_id) or StoredGroup()
 
     def slot_of(self, group_id: str) -> int:
         return 0
