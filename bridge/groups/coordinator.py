@@ -10,8 +10,9 @@ A group is in memory from its first request on, and ours until the store says th
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from typing import Final, ParamSpec
+from uuid import UUID
 
 from bridge.config import GroupSettings
 from bridge.errors import KafkaError
@@ -29,14 +30,14 @@ from bridge.groups.epochs.group import HeartbeatAnswer, MemberHeartbeat
 from bridge.groups.offsets import SHARE_GROUP, UNKNOWN_GROUP, OffsetRetention
 from bridge.groups.share.coordinator import MOST_SHARE_MEMBERS, ShareGroups
 from bridge.groups.share.state import ShareGroup
-from bridge.groups.share.states import ShareStates
+from bridge.groups.share.states import Place, ShareStates, Summary
 from bridge.groups.store.records import StoredGroup
 from bridge.groups.store.saving import GroupRecordStore
 from bridge.groups.store.visible import confirm_decided
 from bridge.groups.summary import LoadedGroups
 from bridge.groups.timers import Clock
 from bridge.kafka.error_codes import ErrorCode
-from bridge.runtime.futures import in_turns
+from bridge.runtime.futures import gathered, in_turns
 from bridge.telemetry import log
 from bridge.telemetry.metrics import GroupMetrics
 
@@ -78,7 +79,7 @@ class GroupCoordinator:
         self._consumer = ConsumerGroups(store, settings.consumer_max_members, *shared)
         self.share_states = ShareStates(store)
         """What the leaders of share groups' partitions have stored."""
-        self._share = ShareGroups(store, MOST_SHARE_MEMBERS, *shared)
+        self._share = ShareGroups(self.share_states, store, MOST_SHARE_MEMBERS, *shared)
         self.in_memory = LoadedGroups(
             self._classic.loaded, {"consumer": self._consumer.loaded, "share": self._share.loaded}
         )
@@ -153,16 +154,14 @@ class GroupCoordinator:
 
     # ---- share groups ------------------------------------------------------------------------------------------------
 
-    async def share_heartbeat(
-        self, group_id: str, request: MemberHeartbeat, viewer: Viewer = ALL_CLIENTS
-    ) -> "asyncio.Future[HeartbeatAnswer]":
+    async def share_heartbeat(self, group_id: str, request: MemberHeartbeat) -> "asyncio.Future[HeartbeatAnswer]":
         """A ShareGroupHeartbeat; its answer comes when it is stored. KafkaError at once."""
         size = self._share.check_size(request)
         joins = request.epoch == JOINING
         loaded = self._share.loaded.get(group_id) or await self._find_share(group_id, create=joins)
         if loaded is None:
             raise await self.share_group_not_found(group_id, "Group" if request.leaves else "Share group")
-        return await self._share.heartbeat(loaded, request, size, viewer)
+        return await self._share.heartbeat(loaded, request, size, ALL_CLIENTS)
 
     async def share_snapshot(self, group_id: str) -> GroupSnapshot:
         """The group as far as it is stored; GROUP_ID_NOT_FOUND."""
@@ -173,6 +172,23 @@ class GroupCoordinator:
         names = dict.fromkeys((*self._share.loaded, *self._store.groups()))
         found = [(name, await self._find_share(name, confirmed=False)) async for name in in_turns(names)]
         return [(name, loaded.stored.state) for name, loaded in found if loaded is not None]
+
+    async def share_partitions(self, group_id: str) -> list[Place]:
+        """The partitions that a share group has a state of; none where there is no such group."""
+        await self._store.confirm(group_id)
+        return self.share_states.known(group_id)
+
+    async def share_summaries(self, group_id: str, places: Iterable[Place]) -> list[Summary | None]:
+        """The states of some of them; None of one that it has none of."""
+        return await gathered(self.share_states.summary(group_id, *place) for place in places)
+
+    async def alter_share_offsets(self, group_id: str, starts: Mapping[Place, int]) -> None:
+        """Let a share group without members begin elsewhere; GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
+        await self._share.alter(await self._share_group(group_id), starts)
+
+    async def delete_share_offsets(self, group_id: str, topic_ids: Collection[UUID]) -> set[UUID]:
+        """Let it forget topics; those of which it had anything. The same errors."""
+        return await self._share.delete_topics(await self._share_group(group_id), topic_ids)
 
     async def share_group_not_found(self, group_id: str, what: str = "Group") -> KafkaError:
         """What to say of a group that is no share group (Kafka's `GroupMetadataManager`)."""
@@ -419,6 +435,7 @@ class GroupCoordinator:
         return group_id in self._classic.loaded or group_id in self._consumer.loaded
 
     async def _share_group(self, group_id: str) -> LoadedGroup[ShareGroup]:
+        self._check_active()
         await self._store.confirm(group_id)
         loaded = await self._find_share(group_id, confirmed=False)
         if loaded is None:

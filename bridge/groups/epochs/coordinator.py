@@ -314,11 +314,11 @@ class EpochGroups(Generic[G]):
         _refuse(waiting, loaded.gone or error)
         self._drop_if_never_joined(loaded)
 
-    async def _erase(self, loaded: LoadedGroup[G], stored: StoredGroup, offsets: set[Key]) -> None:
-        """Store that an empty group is no more; nothing where a member has joined before that is stored."""
+    async def _erase(self, loaded: LoadedGroup[G], stored: StoredGroup, others: set[Key]) -> None:
+        """Store that an empty group, with other records of it, is no more; nothing where a member has joined before."""
         group_id = loaded.group.id
         keys: set[Key] = {group_key(group_id), *(member_key(group_id, one) for one in stored.members)}
-        await submit(self._store, group_id, dict.fromkeys(offsets | keys))
+        await submit(self._store, group_id, dict.fromkeys(others | keys))
         if not loaded.group.snapshot.members and not loaded.writing:
             _log.info("= group deleted", extra={"group": group_id})
             self._drop(loaded, ErrorCode.COORDINATOR_NOT_AVAILABLE)
