@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
@@ -22,6 +23,10 @@ from bridge.storage.topics.topic import Topic
 
 MOST_RANGES: Final = 10_000
 """Batches of acknowledgements in a request."""
+
+
+SHARE_APIS: Final = frozenset((76, 77, 78, 79, 90, 91, 92))
+"""Those of share groups, which clients see only where all work."""
 
 
 def are_served(broker: Broker) -> bool:
@@ -86,7 +91,7 @@ async def opened(shares: Shares, group_id: str, places: Iterable[Place], broker:
     return await gathered_for(places, open_one)
 
 
-async def _topic(topic_id: object, broker: Broker) -> Topic | KafkaError:
+async def _topic(topic_id: UUID, broker: Broker) -> Topic | KafkaError:
     try:
         found = broker.topics.cached_by_id(topic_id) or await broker.topics.by_id(topic_id)
     except KafkaError as error:
