@@ -74,7 +74,7 @@ class Response:
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Store the offsets; the answer comes when they are."""
     if not request.group_id:
-        raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID, text_of(ErrorCode.INVALID_GROUP_ID))
     topics = await gathered_for([one.topic_name for one in request.topics], lambda name: topic_of(name, broker))
     starts, responses = dict[Place, int](), list[ResponseTopic]()
     for asked in request.topics:

@@ -58,7 +58,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     if not request.topics:
         return Response(error_code=ErrorCode.NONE, responses=[])
     if not request.group_id:
-        raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID, text_of(ErrorCode.INVALID_GROUP_ID))
     topics = await gathered_for([one.topic_name for one in request.topics], lambda name: topic_of(name, broker))
     ids = {name: topic.id for name, topic in topics.items() if topic is not None}
     forgotten = await broker.groups.delete_share_offsets(request.group_id, set(ids.values()))

@@ -192,7 +192,7 @@ class GroupCoordinator:
 
     async def share_group_not_found(self, group_id: str, what: str = "Group") -> KafkaError:
         """What to say of a group that is no share group (Kafka's `GroupMetadataManager`)."""
-        if await self._is_there(group_id):
+        if await self.is_there(group_id):
             return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
         return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"{what} {group_id} not found.")
 
@@ -213,12 +213,6 @@ class GroupCoordinator:
         found = [await self._find_classic(name, confirmed=False) async for name in in_turns(names)]
         return [loaded.group for loaded in found if loaded is not None]
 
-    async def consumer_group(self, group_id: str) -> ConsumerGroup | None:
-        """The group, to be looked at only; None for one of the classic protocol as well."""
-        await self._store.confirm(group_id)
-        loaded = await self._find_consumer(group_id, confirmed=False)
-        return None if loaded is None else loaded.group
-
     async def consumer_snapshot(self, group_id: str) -> GroupSnapshot | None:
         """The group as far as it is stored."""
         await self._store.confirm(group_id)
@@ -232,12 +226,14 @@ class GroupCoordinator:
 
     async def consumer_group_not_found(self, group_id: str, what: str = "Group") -> KafkaError:
         """What to say of a group that is not of the consumer protocol (Kafka's `GroupMetadataManager`)."""
-        if await self._is_there(group_id):
+        if await self.is_there(group_id):
             return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"{what} {group_id} not found.")
 
-    async def _is_there(self, group_id: str) -> bool:
-        return group_id in self._classic.loaded or bool(await self._store.load(group_id))
+    async def is_there(self, group_id: str) -> bool:
+        """Whether there is a group of any type."""
+        in_memory = self._is_in_memory(group_id) or group_id in self._share.loaded
+        return in_memory or bool(await self._store.load(group_id))
 
     async def delete(self, group_id: str) -> None:
         """Delete a group without members, with its offsets."""

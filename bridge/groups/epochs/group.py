@@ -148,10 +148,10 @@ class EpochGroup:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.id}.")
         return member
 
-    def _fenced(self, member: ConsumerMember, epoch: int) -> KafkaError:
+    def _fenced(self, member: ConsumerMember, epoch: int, more: str = "") -> KafkaError:
         than = "greater" if epoch > member.epoch else "smaller"
         text = f"The {self.kind} group member has a {than} member epoch ({epoch}) than the one known by the group "
-        text += f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin."
+        text += f"coordinator ({member.epoch}){more}. The member must abandon all its partitions and rejoin."
         return KafkaError(ErrorCode.FENCED_MEMBER_EPOCH, text)
 
     def _remove(self, member_ids: Iterable[str]) -> None:

@@ -43,7 +43,8 @@ class ShareGroup(EpochGroup):
         if following.epoch != before.epoch or before.members.get(updated.id) != updated:
             self.snapshot = following
         self._heard_of(updated.id, now)
-        news = request.epoch != updated.epoch or request.topics is not None or updated.assigned != member.assigned
+        # one that names the epoch before has not got its last answer
+        news = request.epoch != member.epoch or request.topics is not None or updated.assigned != member.assigned
         return HeartbeatAnswer(updated.id, updated.epoch, updated.assigned if news else None)
 
     def _known(self, request: MemberHeartbeat) -> ConsumerMember:
@@ -52,7 +53,8 @@ class ShareGroup(EpochGroup):
             return self.snapshot.members.get(request.member_id) or ConsumerMember(request.member_id)
         member = self._member(request.member_id)
         if request.epoch not in (member.epoch, member.previous_epoch):
-            raise self._fenced(member, request.epoch)
+            more = f", and it does not match the previous member epoch ({member.previous_epoch})"
+            raise self._fenced(member, request.epoch, more if request.epoch < member.epoch else "")
         return member
 
 
