@@ -75,16 +75,17 @@ def written(state: ShareState, write: ShareWrite) -> ShareState:
     """The state after a write, the same where it was stored before.
 
     FENCED_LEADER_EPOCH where a later leader has read it, FENCED_STATE_EPOCH where offsets were altered since this one
-    did, or where a later write of its own is stored.
+    did, or where another write of this number, or a later one, is stored.
     """
     led = led_by(state, write.leader_epoch)
     if write.state_epoch != state.state_epoch:
         raise KafkaError(ErrorCode.FENCED_STATE_EPOCH, f"the state epoch is {state.state_epoch}")
+    following = ShareState(led.state_epoch, led.leader_epoch, write.start, tuple(write.batches), write.done, write.q)
+    if following == state:
+        return state
     if write.leader_epoch == state.leader_epoch and write.q <= state.q:
-        if write.q == state.q:
-            return state
         raise KafkaError(ErrorCode.FENCED_STATE_EPOCH, f"write {state.q} is stored")
-    return ShareState(led.state_epoch, led.leader_epoch, write.start, tuple(write.batches), write.done, write.q)
+    return following
 
 
 def encode(state: ShareState) -> bytes:

@@ -56,7 +56,8 @@ def test_other_values_are_no_states(data: bytes) -> None:
     [
         (ShareWrite(1, 2, 10, 6, (), 0), ShareState(1, 2, 6, (), 0, 10)),
         (ShareWrite(1, 2, 12, 6, (), 0), ShareState(1, 2, 6, (), 0, 12)),
-        (ShareWrite(1, 2, 9, 6, (), 0), _STATE),
+        (ShareWrite(1, 2, 9, 5, _BATCHES, 3), _STATE),
+        (ShareWrite(1, 2, 9, 6, (), 0), ErrorCode.FENCED_STATE_EPOCH),
         (ShareWrite(1, 2, 8, 6, (), 0), ErrorCode.FENCED_STATE_EPOCH),
         (ShareWrite(1, 1, 10, 6, (), 0), ErrorCode.FENCED_LEADER_EPOCH),
         (ShareWrite(0, 2, 10, 6, (), 0), ErrorCode.FENCED_STATE_EPOCH),
