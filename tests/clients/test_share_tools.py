@@ -1,9 +1,8 @@
-"""Kafka's tools for share groups, as their users call them."""
+"""Kafka's tools for share groups, as their users call them. `--reset-offsets` is not in the tool of Kafka 4.1 yet."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
 
@@ -37,15 +36,20 @@ def beat(endpoint: Endpoint, group: str, epoch: int, *topics: str) -> share_grou
 
 
 @pytest.fixture
-def group(endpoint: Endpoint, scene: Scene) -> Iterator[str]:
+def group(endpoint: Endpoint, scene: Scene) -> str:
     """A share group of one member, which has every partition of the scene's topic."""
     name = unique("shares")
     scene.write(30)
-    beat(endpoint, name, 0, scene.topic)
-    yield name
+    epoch = 0
+    for _ in attempts("partitions"):  # Kafka assigns them some time later, when it has made their states
+        answer = beat(endpoint, name, epoch, scene.topic)
+        epoch = answer.member_epoch
+        if answer.assignment is not None and answer.assignment.topic_partitions:
+            return name
+    raise AssertionError("not reached")
 
 
-def test_a_share_group_is_listed_described_reset_and_deleted(endpoint: Endpoint, scene: Scene, group: str) -> None:
+def test_a_share_group_is_listed_described_and_deleted(endpoint: Endpoint, scene: Scene, group: str) -> None:
     of_group = ["--group", group]
     assert group in tool(endpoint, "--list").split()
     rows = table(tool(endpoint, "--list", "--state", "stable"))
@@ -53,16 +57,13 @@ def test_a_share_group_is_listed_described_reset_and_deleted(endpoint: Endpoint,
     (row,) = [one for one in table(tool(endpoint, "--list", main_class=ALL_GROUPS)) if one["GROUP"] == group]
     assert (row["TYPE"], row["PROTOCOL"]) == ("Share", "share")
     (row,) = table(tool(endpoint, "--describe", "--members", *of_group))
-    assert (row["CONSUMER-ID"], row["#PARTITIONS"]) == ("m", str(PARTITIONS))
+    assert row["CONSUMER-ID"] == "m"
+    assert f"{scene.topic}:{','.join(map(str, range(PARTITIONS)))}" in row.values()
     assert "Stable" in tool(endpoint, "--describe", "--state", *of_group)
     rows = table(tool(endpoint, "--describe", "--offsets", *of_group))
     assert {(row["TOPIC"], row["START-OFFSET"]) for row in rows} == {(scene.topic, "-")}
     beat(endpoint, group, -1)
-    reset = ["--reset-offsets", *of_group, "--topic", scene.topic, "--execute"]
-    rows = table(tool(endpoint, *reset, "--to-latest"))
-    assert {(row["PARTITION"], row["NEW-OFFSET"]) for row in rows} == {(str(p), "10") for p in range(PARTITIONS)}
-    rows = table(tool(endpoint, "--describe", "--offsets", *of_group))
-    assert {(row["PARTITION"], row["START-OFFSET"]) for row in rows} == {(str(p), "10") for p in range(PARTITIONS)}
-    assert "Successful" in tool(endpoint, "--delete-offsets", *of_group, "--topic", scene.topic)
+    (row,) = table(tool(endpoint, "--delete-offsets", *of_group, "--topic", scene.topic), "TOPIC")
+    assert (row["TOPIC"], row["STATUS"]) == (scene.topic, "Successful")
     assert re.search("success", tool(endpoint, "--delete", *of_group), re.I)
     assert group not in tool(endpoint, "--list").split()
