@@ -190,8 +190,10 @@ async def test_a_group_that_is_lost_is_asked_for_elsewhere() -> None:
     bench = ShareBench()
     await bench.join()
     bench.store.held_back = []
-    waiting = await bench.send("m", 1, topics=frozenset(), rack_id="r")
+    written = await bench.send("m", 1, rack_id="r")
+    waiting = await bench.send("m", 1, rack_id="s")
     bench.store.lose()
     assert await error_code(waiting) == ErrorCode.NOT_COORDINATOR
     bench.store.release()
-    await bench.groups.close()
+    assert (await written).epoch == 1
+    assert bench.metrics.loaded.value == 0
