@@ -1,8 +1,9 @@
 """ApiVersions: which APIs and versions this bridge serves.
 
 v1 adds throttle_time_ms; v3 is flexible, and the client names its software (KIP-511); v4 may list features whose lowest
-version is 0 (KIP-584). The answer's header never has tags, so that clients of any age can read it. The one feature is
-`transaction.version`: with 2 producers have an epoch for each transaction, and skip AddPartitionsToTxn (KIP-890).
+version is 0 (KIP-584). The answer's header never has tags, so that clients of any age can read it. The features are
+`transaction.version`: with 2 producers have an epoch for each transaction, and skip AddPartitionsToTxn (KIP-890); and
+`share.version`: 1 where share groups are served (KIP-932), whose APIs are left out elsewhere.
 """
 
 from collections.abc import Mapping
@@ -12,13 +13,21 @@ from typing import Annotated, Final
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, since, tag
 from bridge.requests.api import Api, Broker
-from bridge.requests.features import MAX_TRANSACTION_VERSION, TRANSACTION_VERSION, transaction_version
+from bridge.requests.features import (
+    MAX_SHARE_VERSION,
+    MAX_TRANSACTION_VERSION,
+    SHARE_VERSION,
+    TRANSACTION_VERSION,
+    transaction_version,
+)
 from bridge.requests.rights import NOTHING
 from bridge.requests.session import Session
+from bridge.requests.share import SHARE_APIS, are_served
 
 KEY = 18
 FEATURES: Final = 3
 """The version from which on features are told."""
+_MAX_VERSIONS: Final = {TRANSACTION_VERSION: MAX_TRANSACTION_VERSION, SHARE_VERSION: MAX_SHARE_VERSION}
 _FROM_ZERO: Final = 4
 """That from which on the lowest version of a feature may be 0."""
 
@@ -74,15 +83,28 @@ class Response:
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Answer with the whole table; the software's name is only logged and shown, and any name is accepted."""
     session.told_software(request.client_software_name, request.client_software_version)
-    response = table(broker.apis, ErrorCode.NONE)
-    version = transaction_version(broker) if session.api_version >= FEATURES else None
-    if version is not None:
-        lowest = 0 if session.api_version >= _FROM_ZERO else 1
-        supported = SupportedFeature(name=TRANSACTION_VERSION, min_version=lowest, max_version=MAX_TRANSACTION_VERSION)
-        finalized = FinalizedFeature(name=TRANSACTION_VERSION, max_version_level=version, min_version_level=version)
-        response.supported_features, response.finalized_features = [supported], [finalized]
-        response.finalized_features_epoch = broker.cluster.snapshot.version
+    response = table(served(broker), ErrorCode.NONE)
+    if session.api_version >= FEATURES:
+        _add_features(response, broker, 0 if session.api_version >= _FROM_ZERO else 1)
     return response
+
+
+def _add_features(response: Response, broker: Broker, lowest: int) -> None:
+    levels = {TRANSACTION_VERSION: transaction_version(broker), SHARE_VERSION: 1 if are_served(broker) else None}
+    for name, version in levels.items():
+        if version is not None:
+            most = _MAX_VERSIONS[name]
+            response.supported_features.append(SupportedFeature(name=name, min_version=lowest, max_version=most))
+            finalized = FinalizedFeature(name=name, max_version_level=version, min_version_level=version)
+            response.finalized_features.append(finalized)
+            response.finalized_features_epoch = broker.cluster.snapshot.version
+
+
+def served(broker: Broker) -> Mapping[int, Api]:
+    """The APIs that clients are told of: those of share groups only where all of them work."""
+    if are_served(broker):
+        return broker.apis
+    return {key: api for key, api in broker.apis.items() if key not in SHARE_APIS}
 
 
 async def refuse_version(request: None, broker: Broker, session: Session) -> Response:
@@ -90,7 +112,7 @@ async def refuse_version(request: None, broker: Broker, session: Session) -> Res
 
     The whole table is sent, as some clients (franz-go before May 2025) take this array for it.
     """
-    return table(broker.apis, ErrorCode.UNSUPPORTED_VERSION)
+    return table(served(broker), ErrorCode.UNSUPPORTED_VERSION)
 
 
 def table(apis: Mapping[int, Api], error: ErrorCode) -> Response:

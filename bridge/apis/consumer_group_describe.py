@@ -4,7 +4,7 @@ v1 adds member_type (KIP-1099). A classic group is not found here; clients then 
 flexible.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -23,6 +23,7 @@ from bridge.security.acls import Operation
 
 NO_OPERATIONS = -(2**31)
 CONSUMER_MEMBER = 1
+HAS_HIDDEN_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
 
 
 @message
@@ -126,14 +127,14 @@ def _member(member: ConsumerMember, group: GroupSnapshot, names: Mapping[UUID, s
         client_host=member.client_host,
         subscribed_topic_names=sorted(member.topics),
         subscribed_topic_regex=member.regex,
-        assignment=_assigned(member.assigned, names),
-        target_assignment=_assigned(group.targets.get(member.id, NOTHING), names),
+        assignment=described(member.assigned, names),
+        target_assignment=described(group.targets.get(member.id, NOTHING), names),
         member_type=CONSUMER_MEMBER,
     )
 
 
-def _assigned(assigned: Assignment, names: Mapping[UUID, str]) -> Assigned:
-    """Topics that are no more have no name, and are left out."""
+def described(assigned: Assignment, names: Mapping[UUID, str]) -> Assigned:
+    """An assignment by names. Topics that are no more have no name, and are left out."""
     return Assigned(
         topic_partitions=[
             TopicPartitions(topic_id=topic, topic_name=names[topic], partitions=sorted(numbers))
@@ -159,19 +160,17 @@ async def _check_rights(request: Request, checks: Checks, rest: Rest) -> Any:
 
 async def _with_known_topics(group: Group, checks: Checks) -> Group:
     """Nothing of a group whose members have topics that the client may not describe."""
-    names = {
-        name
-        for member in group.members
-        for name in (
-            *member.subscribed_topic_names,
-            *(one.topic_name for one in member.assignment.topic_partitions),
-            *(one.topic_name for one in member.target_assignment.topic_partitions),
-        )
-    }
-    if not await checks.denied(Operation.DESCRIBE, TOPIC, names):
+    assigned = [one for member in group.members for one in (member.assignment, member.target_assignment)]
+    if not await has_hidden_topics(group.members, assigned, checks):
         return group
-    text = "The group has described topic(s) that the client is not authorized to describe."
-    return _refused(group.group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, text)
+    return _refused(group.group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, HAS_HIDDEN_TOPICS)
+
+
+async def has_hidden_topics(members: Iterable[Any], assigned: Iterable[Assigned], checks: Checks) -> bool:
+    """Whether members subscribe to, or have, topics that the client may not describe."""
+    names = {name for member in members for name in member.subscribed_topic_names}
+    names |= {topic.topic_name for one in assigned for topic in one.topic_partitions}
+    return bool(await checks.denied(Operation.DESCRIBE, TOPIC, names))
 
 
 def _refused(group_id: str, error: int, text: str = "") -> Group:

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 from bridge.errors import KafkaError
 from bridge.groups.configs import CONSUMER_HEARTBEAT
 from bridge.groups.consumer.assignors import ASSIGNORS
-from bridge.groups.consumer.model import JOINING, LEAVING, LEAVING_STATIC, Assignment, assignment
+from bridge.groups.consumer.model import JOINING, LEAVING, LEAVING_STATIC, assignment
 from bridge.groups.consumer.patterns import MAX_MATCHES
 from bridge.groups.consumer.regex import MAX_PATTERN_LENGTH
-from bridge.groups.consumer.state import HeartbeatAnswer, MemberHeartbeat
 from bridge.groups.consumer.topics import ALL_CLIENTS, Viewer
+from bridge.groups.epochs.group import HeartbeatAnswer, MemberHeartbeat
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Uuid, message, since
 from bridge.requests.api import Api, Broker, RequestLimit, Rest, Right, Rights, ServedBy
@@ -99,21 +99,22 @@ def _check(request: Request, version: int) -> None:
     named = version >= 1 or epoch > JOINING or epoch == LEAVING
     texts = {"GroupId": request.group_id, "InstanceId": request.instance_id, "RackId": request.rack_id}
     for name, text in (({"MemberId": request.member_id} if named else {}) | texts).items():
-        _require(text is None or bool(text.strip()), f"{name} can't be empty.")
+        require(text is None or bool(text.strip()), f"{name} can't be empty.")
     if epoch == JOINING:
-        _require(request.rebalance_timeout_ms != -1, "RebalanceTimeoutMs must be provided in first request.")
-        _require(request.topic_partitions == [], "TopicPartitions must be empty when (re-)joining.")
+        require(request.rebalance_timeout_ms != -1, "RebalanceTimeoutMs must be provided in first request.")
+        require(request.topic_partitions == [], "TopicPartitions must be empty when (re-)joining.")
         subscribes = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
-        _require(subscribes, "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.")
-    _require(epoch != LEAVING_STATIC or request.instance_id is not None, "InstanceId can't be null.")
-    _require(epoch >= LEAVING_STATIC, "MemberEpoch is invalid.")
+        require(subscribes, "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.")
+    require(epoch != LEAVING_STATIC or request.instance_id is not None, "InstanceId can't be null.")
+    require(epoch >= LEAVING_STATIC, "MemberEpoch is invalid.")
     assignor = request.server_assignor
     if assignor is not None and assignor not in ASSIGNORS:
         text = f"ServerAssignor {assignor} is not supported. Supported assignors: {', '.join(ASSIGNORS)}."
         raise KafkaError(ErrorCode.UNSUPPORTED_ASSIGNOR, text)
 
 
-def _require(holds: bool, text: str) -> None:
+def require(holds: bool, text: str) -> None:
+    """INVALID_REQUEST with this text, unless something holds."""
     if not holds:
         raise KafkaError(ErrorCode.INVALID_REQUEST, text)
 
@@ -148,19 +149,26 @@ def _response(beat: HeartbeatAnswer, interval: int) -> Response:
         member_id=beat.member_id,
         member_epoch=beat.epoch,
         heartbeat_interval_ms=interval,
-        assignment=None if beat.assignment is None else Assigned(topic_partitions=_partitions(beat.assignment)),
+        assignment=assigned_of(beat),
     )
 
 
-def _partitions(assigned: Assignment) -> list[TopicPartitions]:
-    return [TopicPartitions(topic_id=topic, partitions=sorted(numbers)) for topic, numbers in assigned.items()]
+def assigned_of(beat: HeartbeatAnswer) -> Assigned | None:
+    """The assignment of an answer, if it has one."""
+    if beat.assignment is None:
+        return None
+    assigned = beat.assignment.items()
+    return Assigned(
+        topic_partitions=[TopicPartitions(topic_id=topic, partitions=sorted(numbers)) for topic, numbers in assigned]
+    )
 
 
 def _refused(error: KafkaError) -> Response:
     return Response(error_code=error.code, error_message=error.message or None, member_epoch=0, heartbeat_interval_ms=0)
 
 
-async def _check_rights(request: Request, checks: Checks, rest: Rest) -> Any:
+async def check_subscription(request: Any, checks: Checks, rest: Rest) -> Any:
+    """READ of the group, and DESCRIBE of all topics that a heartbeat names."""
     await checks.require(Operation.READ, Resource(GROUP, request.group_id))
     if await checks.denied(Operation.DESCRIBE, TOPIC, request.subscribed_topic_names or ()):
         raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -181,7 +189,7 @@ API = Api(
             Right(Operation.READ, GROUP),
             Right(Operation.DESCRIBE, TOPIC, "that it subscribes to; its pattern fits no others"),
         ),
-        _check_rights,
+        check_subscription,
     ),
     route=OF_GROUP,
     served_by=ServedBy.COORDINATOR,

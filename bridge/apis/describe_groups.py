@@ -102,16 +102,14 @@ async def descriptions_in_order(groups: list[str], found: dict[str, _D], most: i
 async def _describe(group_id: str, tells: bool, broker: Broker) -> Group:
     try:
         group = await broker.groups.classic_group(group_id)
-        consumer = await broker.groups.consumer_group(group_id) if group is None and tells else None
+        is_other = group is None and tells and await broker.groups.is_there(group_id)
     except KafkaError as error:
         return _bare(group_id, "", error.code)
     if group is None:
         described = _bare(group_id, ClassicGroupState.DEAD.value)
         if tells:
             described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-            described.error_message = (
-                f"Group {group_id} {'not found' if consumer is None else 'is not a classic group'}."
-            )
+            described.error_message = f"Group {group_id} {'is not a classic group' if is_other else 'not found'}."
         return described
     described = _bare(group_id, group.state.value)
     described.protocol_type = group.protocol_type or ""

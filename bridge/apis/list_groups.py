@@ -1,7 +1,7 @@
 """ListGroups: the groups that this node coordinates, also those that only have committed offsets.
 
 v1 adds throttle_time_ms; v3 is flexible; v4 shows states and chooses by them (KIP-518); v5 does so with types
-(KIP-848).
+(KIP-848), of which share groups (KIP-932) are one.
 """
 
 from dataclasses import field
@@ -18,7 +18,7 @@ from bridge.requests.session import Session
 from bridge.runtime.futures import in_turns
 from bridge.security.acls import Operation
 
-CLASSIC_TYPE, CONSUMER_TYPE = "classic", "consumer"
+CLASSIC_TYPE, CONSUMER_TYPE, SHARE_TYPE = "classic", "consumer", "share"
 
 
 @message
@@ -56,11 +56,12 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         (one.id, one.protocol_type or "", one.state.value, CLASSIC_TYPE) for one in await broker.groups.classic_groups()
     ]
     consumer = [(name, CONSUMER, state.value, CONSUMER_TYPE) for name, state in await broker.groups.consumer_groups()]
+    share = [(name, SHARE_TYPE, state.value, SHARE_TYPE) for name, state in await broker.groups.share_groups()]
     return Response(
         error_code=ErrorCode.NONE,
         groups=[
             Group(group_id=group_id, protocol_type=protocol_type, group_state=state, group_type=group_type)
-            async for group_id, protocol_type, state, group_type in in_turns((*classic, *consumer))
+            async for group_id, protocol_type, state, group_type in in_turns((*classic, *consumer, *share))
             if (not states or state.lower() in states) and (not types or group_type in types)
         ],
     )

@@ -1,16 +1,18 @@
 """The groups of this node: finds a group and hands the request to the coordinator of its protocol.
 
-There are two equal coordinators: `classic` for groups of the classic protocol, `consumer` for those of the new one
-(KIP-848). A group is of one protocol at a time. An empty one changes it when a member joins by the other protocol, and
-keeps its offsets. Only this module knows both: it loads groups from the store and decides which protocol they are of.
+There are three equal coordinators: `classic` for groups of the classic protocol, `consumer` for those of the new one
+(KIP-848), `share` for share groups (KIP-932). A group is of one type at a time. An empty one of the first two changes
+it when a member joins by the other protocol, and keeps its offsets; a share group is one until it is deleted. Only this
+module knows all: it loads groups from the store and decides which type they are of.
 
 A group is in memory from its first request on, and ours until the store says that its slot is lost.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from typing import Final, ParamSpec
+from uuid import UUID
 
 from bridge.config import GroupSettings
 from bridge.errors import KafkaError
@@ -19,17 +21,23 @@ from bridge.groups.classic.coordinator import ClassicGroups, LoadedClassicGroup
 from bridge.groups.classic.events import Join, Joined, Leave, Sync, Synced
 from bridge.groups.classic.state import ClassicGroup
 from bridge.groups.configs import GroupConfigs
-from bridge.groups.consumer.coordinator import ConsumerGroups, LoadedConsumerGroup
+from bridge.groups.consumer.coordinator import ConsumerGroups
 from bridge.groups.consumer.model import JOINING, ConsumerGroupState, GroupSnapshot
-from bridge.groups.consumer.state import ConsumerGroup, HeartbeatAnswer, MemberHeartbeat
+from bridge.groups.consumer.state import ConsumerGroup
 from bridge.groups.consumer.topics import ALL_CLIENTS, Catalogue, Topics, Viewer
-from bridge.groups.offsets import UNKNOWN_GROUP, OffsetRetention
+from bridge.groups.epochs.coordinator import LoadedGroup
+from bridge.groups.epochs.group import HeartbeatAnswer, MemberHeartbeat
+from bridge.groups.offsets import SHARE_GROUP, UNKNOWN_GROUP, OffsetRetention
+from bridge.groups.share.coordinator import MOST_SHARE_MEMBERS, ShareGroups
+from bridge.groups.share.state import ShareGroup
+from bridge.groups.share.states import Place, ShareStates, Summary
+from bridge.groups.store.records import StoredGroup
 from bridge.groups.store.saving import GroupRecordStore
 from bridge.groups.store.visible import confirm_decided
 from bridge.groups.summary import LoadedGroups
 from bridge.groups.timers import Clock
 from bridge.kafka.error_codes import ErrorCode
-from bridge.runtime.futures import in_turns
+from bridge.runtime.futures import gathered, in_turns
 from bridge.telemetry import log
 from bridge.telemetry.metrics import GroupMetrics
 
@@ -67,10 +75,14 @@ class GroupCoordinator:
         budget, pattern_bytes = memory or GroupMemory(MetadataBudget(settings, metrics))
         self.metadata_budget = budget
         self._classic = ClassicGroups(store, settings, metrics, budget, self._clock, wall)
-        self._consumer = ConsumerGroups(
-            store, settings, self.configs, metrics, budget, self._clock, wall, Catalogue(topics, pattern_bytes)
+        shared = self.configs, metrics, budget, self._clock, wall, Catalogue(topics, pattern_bytes)
+        self._consumer = ConsumerGroups(store, settings.consumer_max_members, *shared)
+        self.share_states = ShareStates(store)
+        """What the leaders of share groups' partitions have stored."""
+        self._share = ShareGroups(self.share_states, store, MOST_SHARE_MEMBERS, *shared)
+        self.in_memory = LoadedGroups(
+            self._classic.loaded, {"consumer": self._consumer.loaded, "share": self._share.loaded}
         )
-        self.in_memory = LoadedGroups(self._classic.loaded, self._consumer.loaded)
         """For those who only look."""
         self._active = True
         self._resuming: set[asyncio.Task[None]] = set()
@@ -140,6 +152,50 @@ class GroupCoordinator:
             raise await self.consumer_group_not_found(group_id, "Group" if request.leaves else "Consumer group")
         return await self._consumer.heartbeat(loaded, request, size, viewer)
 
+    # ---- share groups ------------------------------------------------------------------------------------------------
+
+    async def share_heartbeat(self, group_id: str, request: MemberHeartbeat) -> "asyncio.Future[HeartbeatAnswer]":
+        """A ShareGroupHeartbeat; its answer comes when it is stored. KafkaError at once."""
+        size = self._share.check_size(request)
+        joins = request.epoch == JOINING
+        loaded = self._share.loaded.get(group_id) or await self._find_share(group_id, create=joins)
+        if loaded is None:
+            raise await self.share_group_not_found(group_id, "Group" if request.leaves else "Share group")
+        return await self._share.heartbeat(loaded, request, size, ALL_CLIENTS)
+
+    async def share_snapshot(self, group_id: str) -> GroupSnapshot:
+        """The group as far as it is stored; GROUP_ID_NOT_FOUND."""
+        return (await self._share_group(group_id)).stored
+
+    async def share_groups(self) -> list[tuple[str, ConsumerGroupState]]:
+        """Every share group."""
+        names = dict.fromkeys((*self._share.loaded, *self._store.groups()))
+        found = [(name, await self._find_share(name, confirmed=False)) async for name in in_turns(names)]
+        return [(name, loaded.stored.state) for name, loaded in found if loaded is not None]
+
+    async def share_partitions(self, group_id: str) -> list[Place]:
+        """The partitions that a share group has a state of; none where there is no such group."""
+        await self._store.confirm(group_id)
+        return self.share_states.known(group_id)
+
+    async def share_summaries(self, group_id: str, places: Iterable[Place]) -> list[Summary | None]:
+        """The states of some of them; None of one that it has none of."""
+        return await gathered(self.share_states.summary(group_id, *place) for place in places)
+
+    async def alter_share_offsets(self, group_id: str, starts: Mapping[Place, int]) -> None:
+        """Let a share group without members begin elsewhere; GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
+        await self._share.alter(await self._share_group(group_id), starts)
+
+    async def delete_share_offsets(self, group_id: str, topic_ids: Collection[UUID]) -> set[UUID]:
+        """Let it forget topics; those of which it had anything. The same errors."""
+        return await self._share.delete_topics(await self._share_group(group_id), topic_ids)
+
+    async def share_group_not_found(self, group_id: str, what: str = "Group") -> KafkaError:
+        """What to say of a group that is no share group (Kafka's `GroupMetadataManager`)."""
+        if await self.is_there(group_id):
+            return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+        return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"{what} {group_id} not found.")
+
     # ---- groups to be looked at --------------------------------------------------------------------------------------
 
     async def classic_group(self, group_id: str) -> ClassicGroup | None:
@@ -157,12 +213,6 @@ class GroupCoordinator:
         found = [await self._find_classic(name, confirmed=False) async for name in in_turns(names)]
         return [loaded.group for loaded in found if loaded is not None]
 
-    async def consumer_group(self, group_id: str) -> ConsumerGroup | None:
-        """The group, to be looked at only; None for one of the classic protocol as well."""
-        await self._store.confirm(group_id)
-        loaded = await self._find_consumer(group_id, confirmed=False)
-        return None if loaded is None else loaded.group
-
     async def consumer_snapshot(self, group_id: str) -> GroupSnapshot | None:
         """The group as far as it is stored."""
         await self._store.confirm(group_id)
@@ -176,15 +226,24 @@ class GroupCoordinator:
 
     async def consumer_group_not_found(self, group_id: str, what: str = "Group") -> KafkaError:
         """What to say of a group that is not of the consumer protocol (Kafka's `GroupMetadataManager`)."""
-        if group_id in self._classic.loaded or await self._store.load(group_id):
+        if await self.is_there(group_id):
             return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"{what} {group_id} not found.")
+
+    async def is_there(self, group_id: str) -> bool:
+        """Whether there is a group of any type."""
+        in_memory = self._is_in_memory(group_id) or group_id in self._share.loaded
+        return in_memory or bool(await self._store.load(group_id))
 
     async def delete(self, group_id: str) -> None:
         """Delete a group without members, with its offsets."""
         self._check_active()
         await confirm_decided(await self._store.load(group_id), self._store.outcomes)
         # once that is known nothing waits: no member joins between look and write
+        share = await self._find_share(group_id, confirmed=False)
+        if share is not None:
+            await self._share.delete(share)
+            return
         consumer = await self._find_consumer(group_id, confirmed=False)
         if consumer is not None:
             await self._consumer.delete(consumer)
@@ -208,6 +267,8 @@ class GroupCoordinator:
             if consumer is not None:
                 consumer.group.check_commit(member_id, generation, version)
                 return
+            if await self._find_share(group_id, confirmed=False) is not None:
+                raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
             classic = await self._find_classic(group_id, confirmed=False)
         if classic is not None:
             self._classic.check_commit(classic, member_id, group_instance_id, generation)
@@ -244,6 +305,8 @@ class GroupCoordinator:
         consumer = await self._find_consumer(group_id, confirmed=False)
         if consumer is not None:
             return consumer.retention()
+        if await self._find_share(group_id, confirmed=False) is not None:
+            return SHARE_GROUP
         classic = await self._find_classic(group_id, confirmed=False)
         if classic is None:
             return UNKNOWN_GROUP
@@ -265,11 +328,13 @@ class GroupCoordinator:
         """Another node coordinates these groups now: members that wait must look for it."""
         self._classic.unload(lost)
         self._consumer.unload(lost)
+        self._share.unload(lost)
 
     def stop(self) -> None:
         """The process stops: answer what waits, so that connections can be drained; the groups go on elsewhere."""
         self._active = False
         self._consumer.stop()
+        self._share.stop()
         self._classic.stop()
 
     async def close(self) -> None:
@@ -279,7 +344,7 @@ class GroupCoordinator:
         for task in resuming:
             task.cancel()
         await asyncio.gather(*resuming, return_exceptions=True)
-        await asyncio.gather(self._classic.close(), self._consumer.close())
+        await asyncio.gather(self._classic.close(), self._consumer.close(), self._share.close())
 
     # ---- inside ------------------------------------------------------------------------------------------------------
 
@@ -308,6 +373,11 @@ class GroupCoordinator:
         if loaded is not None:  # by another request meanwhile
             return loaded
         self._check_active()
+        if self._loaded_share(group_id, stored) is not None:
+            if create:
+                text = f"Group {group_id} is not a classic group."
+                raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text)
+            return None
         consumer = self._consumer.loaded.get(group_id) or self._consumer.load(group_id, stored)
         if not create and (consumer is not None or not stored):
             return None
@@ -318,7 +388,7 @@ class GroupCoordinator:
 
     async def _find_consumer(
         self, group_id: str, create: bool = False, confirmed: bool = True
-    ) -> LoadedConsumerGroup | None:
+    ) -> LoadedGroup[ConsumerGroup] | None:
         """The group, from memory or from the store; None: there is none of the consumer protocol."""
         loaded = self._consumer.loaded.get(group_id)
         if loaded is not None or (group_id in self._classic.loaded and not create):
@@ -328,9 +398,44 @@ class GroupCoordinator:
         loaded = self._consumer.loaded.get(group_id)
         if loaded is None and group_id not in self._classic.loaded:
             loaded = self._consumer.load(group_id, stored)
+        if loaded is None and self._loaded_share(group_id, stored) is not None:
+            if create:
+                raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+            return None
         if loaded is None and create:
             self._classic.displace(group_id, stored.metadata)
             loaded = self._consumer.create(group_id, stored)
+        return loaded
+
+    async def _find_share(
+        self, group_id: str, create: bool = False, confirmed: bool = True
+    ) -> LoadedGroup[ShareGroup] | None:
+        """The group, from memory or from the store; None: there is no share group."""
+        loaded = self._share.loaded.get(group_id)
+        if loaded is not None or group_id in self._classic.loaded or group_id in self._consumer.loaded:
+            return loaded
+        stored = await self._store.load(group_id, confirmed=confirmed)
+        self._check_active()
+        loaded = self._loaded_share(group_id, stored)
+        if loaded is None and create and not stored and not self._is_in_memory(group_id):
+            loaded = self._share.create(group_id, stored)
+        return loaded
+
+    def _loaded_share(self, group_id: str, stored: StoredGroup) -> LoadedGroup[ShareGroup] | None:
+        if self._is_in_memory(group_id):
+            return None
+        return self._share.loaded.get(group_id) or self._share.load(group_id, stored)
+
+    def _is_in_memory(self, group_id: str) -> bool:
+        """Whether it is a group of another type that is in memory, perhaps with nothing stored yet."""
+        return group_id in self._classic.loaded or group_id in self._consumer.loaded
+
+    async def _share_group(self, group_id: str) -> LoadedGroup[ShareGroup]:
+        self._check_active()
+        await self._store.confirm(group_id)
+        loaded = await self._find_share(group_id, confirmed=False)
+        if loaded is None:
+            raise await self.share_group_not_found(group_id)
         return loaded
 
     def _take_over(self, group_ids: list[str]) -> None:
@@ -356,7 +461,7 @@ class GroupCoordinator:
     async def _resume(self, group_ids: Iterable[str]) -> None:
         for group_id in group_ids:
             try:
-                await self._find_classic(group_id, confirmed=False)  # loads one of the consumer protocol, too
+                await self._find_classic(group_id, confirmed=False)  # loads one of another type, too
             except KafkaError as error:  # its first request loads it
                 _log.warning("! group not resumed", extra={"group": group_id, "error": error})
             await asyncio.sleep(0)  # there may be many

@@ -53,10 +53,14 @@ class OffsetRetention(NamedTuple):
     """The topics its members subscribe to; None: not known, so any."""
     empty_since_ms: int
     """When its last member left; 0 while it has some, or never had."""
+    has_offsets: bool = True
+    """Whether its type has committed offsets: share groups have none."""
 
 
 UNKNOWN_GROUP: Final = OffsetRetention(exists=False, members=0, consumer=False, subscribed=None, empty_since_ms=0)
 """Of a group that the coordinator does not know."""
+SHARE_GROUP: Final = UNKNOWN_GROUP._replace(has_offsets=False)
+"""Of one that does not go because it has no offsets."""
 
 
 class GroupMembership(Protocol):
@@ -227,7 +231,7 @@ class Offsets:
         # from here on nothing waits: no member joins, subscribes and commits between the look and the write
         retention = await self._membership.retention(group_id)
         stored = await self._store.load(group_id, confirmed=False)
-        if not retention.exists and not stored:
+        if not retention.has_offsets or not (retention.exists or stored):
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}")
         if retention.members and not retention.consumer:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"group {group_id} has members")

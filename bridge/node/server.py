@@ -352,6 +352,7 @@ class Server:
             groups=self._own.groups,
             offsets=self._own.offsets,
             transactions=self._own.transactions,
+            shares=None if self.settings.cluster.is_single else self._own.shares,
             other_nodes=None if self._links is None else self._links.questions,
             security=self.security,
             login_failures=LoginFailures(kafka.max_failed_logins_per_ip_per_second),

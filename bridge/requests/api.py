@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from bridge.cluster import Cluster
     from bridge.groups.coordinator import GroupCoordinator
     from bridge.groups.offsets import Offsets
+    from bridge.shares.partitions import Shares
     from bridge.storage.topics.topics import Topics
     from bridge.transactions.transactions import Transactions
 
@@ -104,6 +105,8 @@ class Broker:
     authorization: "Authorization | None" = None
     """Who decides what clients may do; None: all may do everything."""
     waiting_fetches: Quota = field(default_factory=lambda: Quota(MAX_WAITING_PARTITIONS))
+    shares: "Shares | None" = None
+    """Share partitions that this node leads; None: share groups are not served."""
 
     @property
     def acls(self) -> "SecurityStore":

@@ -1,4 +1,4 @@
-"""The features that a cluster of Kafka agrees on (KIP-584): of those there is `transaction.version` here."""
+"""The features that a cluster of Kafka agrees on (KIP-584): of those `transaction.version` and `share.version`."""
 
 from typing import Final
 
@@ -6,6 +6,9 @@ from bridge.requests.api import Broker
 
 TRANSACTION_VERSION: Final = "transaction.version"
 MAX_TRANSACTION_VERSION: Final = 2
+SHARE_VERSION: Final = "share.version"
+MAX_SHARE_VERSION: Final = 1
+"""Share groups (KIP-932)."""
 
 
 def transaction_version(broker: Broker) -> int | None:

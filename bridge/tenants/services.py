@@ -21,6 +21,7 @@ from bridge.groups.store.store import GroupStore
 from bridge.requests.api import Broker
 from bridge.requests.encoded import SharedResponses
 from bridge.runtime.futures import side_by_side
+from bridge.shares.partitions import Shares
 from bridge.storage.append.deduplication import Deduplication
 from bridge.storage.services import Storage, set_event
 from bridge.storage.topics.closed_logs import ClosedLogs
@@ -60,6 +61,8 @@ class NamespaceServices:
         self.groups: GroupCoordinator
         """From `coordinate` on."""
         self.offsets: Offsets
+        self.shares: Shares
+        """Likewise."""
         self._catch_up_readers = storage.catch_up_readers
         self._memory = memory
         self._configs = GroupConfigs(settings.groups, partial(security.configs_of_group, self.name))
@@ -82,6 +85,9 @@ class NamespaceServices:
             self.store, settings, metrics, self.topics, memory=self._memory, configs=self._configs
         )
         self.offsets = Offsets(self.store, self.groups, self.topics, settings, metrics, namespace=self.name)
+        self.shares = Shares(self.groups.share_states, self._configs)
+        self.groups.share_states.on_changed.append(self.shares.changed)
+        self.store.on_lost.append(self.shares.unload)
         self._is_coordinating = True
 
     async def open(self) -> None:
@@ -105,6 +111,7 @@ class NamespaceServices:
     def stop(self) -> None:
         """Answer what waits: the node stops."""
         if self._is_coordinating:
+            self.shares.stop()
             self.groups.stop()
 
     async def close(self) -> None:
@@ -145,6 +152,7 @@ class NamespaceServices:
             groups=self.groups,
             offsets=self.offsets,
             transactions=self.transactions,
+            shares=self.shares,
             other_nodes=None if own.other_nodes is None else own.other_nodes.of(self.name),
             shared_responses=SharedResponses(),
             authorization=None if own.authorization is None else own.authorization.of(self.name),

@@ -11,7 +11,15 @@ from typing import Any
 
 from bridge.apis import consumer_group_heartbeat, metadata
 from bridge.kafka.error_codes import ErrorCode
-from tests.authorization.asked import of_groups, of_principals, of_records, of_the_cluster, of_topics, of_transactions
+from tests.authorization.asked import (
+    of_groups,
+    of_principals,
+    of_records,
+    of_shares,
+    of_the_cluster,
+    of_topics,
+    of_transactions,
+)
 from tests.authorization.asked.row import Row
 from tests.authorization.login import LoggedIn
 from tests.authorization.rights import RIGHTS, SUPER, WITHOUT_ENTRIES, Right
@@ -19,7 +27,7 @@ from tests.authorization.world import TOPICS, World, may_see
 from tests.clients.model import attempts
 from tests.clients.refusals import consumer_groups
 
-TABLES = (of_records, of_topics, of_groups, of_transactions, of_the_cluster, of_principals)
+TABLES = (of_records, of_topics, of_groups, of_shares, of_transactions, of_the_cluster, of_principals)
 ROWS: list[Row] = [each for table in TABLES for row in table.ROWS for each in row.in_all_versions()]
 FILE = Path(__file__).with_name("kafka.json")
 MODES: dict[str, Sequence[Right]] = {"usual": RIGHTS, "permissive": WITHOUT_ENTRIES}

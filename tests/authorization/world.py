@@ -19,6 +19,7 @@ from bridge.apis import (
     metadata,
     offset_commit,
     produce,
+    share_group_heartbeat,
 )
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.schema import ZERO_UUID
@@ -35,6 +36,8 @@ GROUPS = ("mine-group", "other-group")
 """With offsets of both topics, and without members."""
 CONSUMERS = ("mine-consumers", "other-consumers")
 """Each with a member of the new protocol."""
+SHARES = ("mine-shares", "other-shares")
+"""Share groups that have read both topics, and have no members."""
 TRANSACTIONAL_IDS = ("mine-txn", "other-txn")
 USER = "mine-user"
 NOWHERE = UUID(int=12345)
@@ -109,6 +112,8 @@ class World:
             self._commit(name)
         for name in CONSUMERS:
             self._join(name)
+        for name in SHARES:
+            self._share(name)
         for name in TRANSACTIONAL_IDS:
             self._begin(name)
 
@@ -164,6 +169,21 @@ class World:
             if answer.error_code == ErrorCode.NONE:
                 return
             assert ErrorCode(answer.error_code).retriable, answer
+
+    def _share(self, group: str) -> None:
+        epoch = 0
+        for _ in attempts("a share group"):
+            request = share_group_heartbeat.Request(
+                group_id=group, member_id="m", member_epoch=epoch, subscribed_topic_names=list(TOPICS)
+            )
+            answer = self.ask(share_group_heartbeat.API, request)
+            assert answer.error_code == ErrorCode.NONE or ErrorCode(answer.error_code).retriable, answer
+            epoch = answer.member_epoch
+            # Kafka assigns partitions some time later, when it has made their states
+            if answer.assignment is not None and len(answer.assignment.topic_partitions) == len(TOPICS):
+                leave = share_group_heartbeat.Request(group_id=group, member_id="m", member_epoch=-1)
+                assert self.ask(share_group_heartbeat.API, leave).error_code == ErrorCode.NONE
+                return
 
     def _begin(self, transactional_id: str) -> None:
         for _ in attempts("a coordinator of transactions"):

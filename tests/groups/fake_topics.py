@@ -34,6 +34,11 @@ class FakeTopics:
             raise self.refuses
         return self.here.get(name)
 
+    async def by_id(self, topic_id: uuid.UUID, /) -> FakeTopic | None:
+        if self.refuses is not None:
+            raise self.refuses
+        return next((topic for topic in self.here.values() if topic.id == topic_id), None)
+
     async def names(self) -> Sequence[str]:
         self.asked += 1
         if self.refuses is not None:

@@ -65,6 +65,11 @@ class Driver:
         """Hand the events of a member to a function, on the driver's own thread."""
         self._members[member] = on_event
 
+    def kill(self) -> None:
+        """SIGKILL; `close` is still to be called."""
+        self._process.kill()
+        self._process.wait()
+
     def close(self) -> None:
         """End the driver: it leaves when its standard input ends."""
         self._stdin.close()

@@ -1,368 +1,39 @@
-"""Coordinates the groups of the consumer protocol (KIP-848): time, topics, the store, and the answers that wait.
-
-A group's machine is ahead of the store: an answer is sent when the state it was made from is stored. One write of a
-group is under way at a time; what happens meanwhile goes with the next. If a write fails, the group goes back to what
-was stored, and all answers that wait fail. The failed write may still come to be stored, before the next one: its keys
-are written again with that.
-"""
+"""Coordinates the groups of the consumer protocol (KIP-848)."""
 
 import asyncio
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from functools import partial
-from math import inf
-from typing import Any, Final, TypeAlias, TypeVar
+from collections.abc import Iterable
 
-from bridge.config import GroupSettings
 from bridge.errors import KafkaError
-from bridge.groups.budget import MemberSizes, MetadataBudget, subscription_bytes
 from bridge.groups.classic.events import Leave
-from bridge.groups.configs import CONSUMER_SESSION, GroupConfigs
-from bridge.groups.consumer import records as consumer_records
-from bridge.groups.consumer.model import JOINING, NOTHING, GroupSnapshot, View
-from bridge.groups.consumer.state import ConsumerGroup, ConsumerGroupConfig, HeartbeatAnswer, MemberHeartbeat
-from bridge.groups.consumer.topics import Catalogue, Viewer
-from bridge.groups.offsets import OffsetRetention
-from bridge.groups.store.records import Key, StoredGroup, group_key, member_key
-from bridge.groups.store.saving import GroupRecordStore, error_of, readable, submit
-from bridge.groups.store.visible import all_decided_keys
-from bridge.groups.timers import Clock, Timers
+from bridge.groups.configs import CONSUMER_SESSION
+from bridge.groups.consumer.model import GroupSnapshot
+from bridge.groups.consumer.state import ConsumerGroup
+from bridge.groups.epochs.coordinator import EpochGroups, LoadedGroup
+from bridge.groups.epochs.group import EpochGroupConfig
+from bridge.groups.epochs.records import CONSUMER
 from bridge.kafka.error_codes import ErrorCode
-from bridge.telemetry import log
-from bridge.telemetry.metrics import GroupMetrics
-
-_T = TypeVar("_T")
-_log = log.get(__name__)
-
-_LOOK_AGAIN: Final = 5.0  # seconds between two looks at the topics of a group
 
 
-_Waiting: TypeAlias = tuple["asyncio.Future[Any]", object]
-"""An answer, and for whom."""
+class ConsumerGroups(EpochGroups[ConsumerGroup]):
+    """The consumer groups of this node."""
 
-
-@dataclass(slots=True, eq=False)
-class LoadedConsumerGroup:
-    """A consumer group in memory, with what waits for it."""
-
-    group: ConsumerGroup
-    stored: GroupSnapshot
-    sizes: MemberSizes
-    since_ms: int = 0
-    """When it got its last stored state."""
-    wake_at: float = inf
-    looked_at: dict[str, float] = field(default_factory=dict)
-    """When its topics were last looked at: for each client that has patterns, and for all others by ""."""
-    looking: asyncio.Lock = field(default_factory=asyncio.Lock)
-    writing: bool = False
-    waiting: list[_Waiting] = field(default_factory=list)
-    unconfirmed: set[Key] = field(default_factory=set)
-    """Keys of which we do not know whether the last write of them was stored."""
-    gone: ErrorCode = ErrorCode.NONE
-    """Why it is not ours any more."""
-
-    def seconds_since_look(self, viewer: str, now: float) -> float:
-        """How old what is known of the topics is, for a client."""
-        return now - self.looked_at.get(self._whose(viewer), -inf)
-
-    def note_look(self, viewer: str, now: float) -> None:
-        """They are looked at now."""
-        resolved = self.group.snapshot.view.resolved
-        if len(self.looked_at) > len(resolved) + 1:
-            here = {"", *(pattern.viewer for pattern in resolved)}
-            self.looked_at = {name: at for name, at in self.looked_at.items() if name in here}
-        self.looked_at[self._whose(viewer)] = now
-
-    def _whose(self, viewer: str) -> str:
-        return viewer if any(one.viewer == viewer for one in self.group.snapshot.view.resolved) else ""
-
-    def retention(self) -> OffsetRetention:
-        """What keeps its offsets from expiring."""
-        snapshot = self.group.snapshot
-        return OffsetRetention(
-            exists=True,
-            members=len(snapshot.members),
-            consumer=True,
-            subscribed=snapshot.subscribed(),
-            empty_since_ms=0 if snapshot.members else self.since_ms,
-        )
-
-
-class ConsumerGroups:
-    """The consumer groups of this node. They are given loaded groups; `groups.coordinator` finds them."""
-
-    def __init__(
-        self,
-        store: GroupRecordStore,
-        settings: GroupSettings,
-        configs: GroupConfigs,
-        metrics: GroupMetrics,
-        budget: MetadataBudget,
-        clock: Clock,
-        wall: Callable[[], float],
-        catalogue: Catalogue,
-    ) -> None:
-        self.loaded: dict[str, LoadedConsumerGroup] = {}
-        """Those in memory."""
-        self._store = store
-        self._metrics = metrics
-        self._budget = budget
-        self._clock = clock
-        self._wall = wall
-        self._catalogue = catalogue
-        self._configs = configs
-        self._most_members = settings.consumer_max_members
-        self._timers: Timers[LoadedConsumerGroup] = Timers(clock, self._wake)
-        self._saving: set[asyncio.Future[None]] = set()
-
-    # ---- requests ----------------------------------------------------------------------------------------------------
+    format = CONSUMER
+    session_config = CONSUMER_SESSION
 
     async def check_pattern(self, pattern: str) -> None:
         """Raise KafkaError(INVALID_REGULAR_EXPRESSION) if it is no pattern."""
         await self._catalogue.check(pattern)
 
-    def check_size(self, request: MemberHeartbeat) -> int:
-        """What the request's subscription takes in memory; KafkaError if that is too much."""
-        size = subscription_bytes(request.topics, request.regex)
-        self._budget.check(size)
-        return size
-
-    async def heartbeat(
-        self, loaded: LoadedConsumerGroup, request: MemberHeartbeat, size: int, viewer: Viewer
-    ) -> "asyncio.Future[HeartbeatAnswer]":
-        """A ConsumerGroupHeartbeat; its answer comes when it is stored. `size`: of its subscription."""
-        subscribes = request.epoch == JOINING or request.topics is not None or request.regex is not None
-        subscribes = subscribes or loaded.group.has_other_viewer(request)
-        age = loaded.seconds_since_look(viewer.name, self._clock.time())
-        due = age > _LOOK_AGAIN and not loaded.looking.locked()
-        if request.leaves or not (subscribes or due):
-            return self._do(loaded, lambda group, now: group.heartbeat(request, None, now))
-        try:
-            async with loaded.looking:  # one after another: an older look must not follow a newer one
-                view = await self._look(loaded, request, subscribes, viewer)
-                answer = self._do(loaded, lambda group, now: group.heartbeat(request, view, now))
-                loaded.sizes.set(request.member_id, size)
-                return answer
-        finally:
-            self._drop_if_never_joined(loaded)
-
-    def remove(self, loaded: LoadedConsumerGroup, leaving: Iterable[Leave]) -> "asyncio.Future[list[ErrorCode]]":
+    def remove(self, loaded: LoadedGroup[ConsumerGroup], leaving: Iterable[Leave]) -> "asyncio.Future[list[ErrorCode]]":
         """A LeaveGroup of an administrator."""
         return self._do(loaded, lambda group, now: group.remove(leaving))
 
-    async def delete(self, loaded: LoadedConsumerGroup) -> None:
-        """Delete a group without members, with its offsets; those stay that are pending in open transactions."""
-        stored = await self._store.load(loaded.group.id, confirmed=False)  # at once: no member joins
-        if loaded.group.snapshot.members:
-            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
-        offsets = all_decided_keys(loaded.group.id, stored, self._store.outcomes.outcome)
-        await self._erase(loaded, stored, set(offsets))
-
-    async def forget(self, loaded: LoadedConsumerGroup) -> None:
-        """Delete an empty group that has no offsets left; nothing where a member has joined meanwhile."""
-        stored = await self._store.load(loaded.group.id, confirmed=False)  # at once: no member joins
-        if not loaded.group.snapshot.members:
-            await self._erase(loaded, stored, set())
-
-    # ---- life --------------------------------------------------------------------------------------------------------
-
-    def load(self, group_id: str, stored: StoredGroup) -> LoadedConsumerGroup | None:
-        """Take a group into memory as it is stored; None if it is not of this protocol."""
-        if not consumer_records.is_consumer(stored.metadata):
-            return None
-        with readable(group_id):
-            snapshot, since_ms = consumer_records.decode(stored)
-        loaded = self._take_in(group_id, snapshot)
-        loaded.since_ms = since_ms
-        self._timers.set(loaded, loaded.group.deadline())
-        return loaded
-
-    def create(self, group_id: str, stored: StoredGroup) -> LoadedConsumerGroup:
-        """A group without members; what is stored may still have some of a former one."""
-        loaded = self._take_in(group_id, GroupSnapshot())
-        loaded.unconfirmed = {member_key(group_id, member_id) for member_id in stored.members}
-        return loaded
-
-    def displace(self, loaded: LoadedConsumerGroup) -> None:
+    def displace(self, loaded: LoadedGroup[ConsumerGroup]) -> None:
         """Drop a group that becomes a classic one; INCONSISTENT_GROUP_PROTOCOL where it has members."""
         if loaded.group.snapshot.members:
             text = f"Group {loaded.group.id} is of the consumer protocol."
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text)
         self._drop(loaded, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
-    def unload(self, lost: Callable[[str], bool]) -> None:
-        """These groups are not ours any more: members that wait must look for another node."""
-        for loaded in [one for name, one in self.loaded.items() if lost(name)]:
-            self._drop(loaded, ErrorCode.NOT_COORDINATOR)
-
-    def stop(self) -> None:
-        """The process stops: members that wait must look for another node."""
-        self.unload(lambda group_id: True)
-
-    async def close(self) -> None:
-        """Wait for what is being stored."""
-        self._timers.close()
-        await asyncio.gather(*self._saving, return_exceptions=True)
-
-    # ---- inside ------------------------------------------------------------------------------------------------------
-
-    def _take_in(self, group_id: str, snapshot: GroupSnapshot) -> LoadedConsumerGroup:
-        group = ConsumerGroup(group_id, self._limits(group_id), self._clock.time(), snapshot)
-        sizes = MemberSizes(self._budget, snapshot.members.values())
-        loaded = self.loaded[group_id] = LoadedConsumerGroup(group, snapshot, sizes)
-        self._metrics.loaded.inc()
-        return loaded
-
-    async def _look(
-        self, loaded: LoadedConsumerGroup, request: MemberHeartbeat, subscribes: bool, viewer: Viewer
-    ) -> View | None:
-        """The group's topics as they are now; None: not known, and not needed."""
-        loaded.note_look(viewer.name, self._clock.time())
-        before = loaded.group.snapshot.view.resolved
-        names, patterns = loaded.group.wanted(request)
-        try:
-            return await self._catalogue.view(names, patterns, subscribes, viewer, before)
-        except KafkaError as error:
-            if subscribes:
-                full = error.code == ErrorCode.GROUP_MAX_SIZE_REACHED
-                raise error if full else KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from None
-            _log.warning("! topics of a group not looked at", extra={"group": loaded.group.id, "reason": str(error)})
-            return None
-
-    def _limits(self, group_id: str) -> ConsumerGroupConfig:
-        return ConsumerGroupConfig(self._configs.number(group_id, CONSUMER_SESSION) / 1000, self._most_members)
-
-    # ---- what happens to a group -------------------------------------------------------------------------------------
-
-    def _do(self, loaded: LoadedConsumerGroup, event: Callable[[ConsumerGroup, float], _T]) -> "asyncio.Future[_T]":
-        """Let something happen; what comes out is told when it is stored."""
-        answer: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
-        if loaded.gone:
-            raise KafkaError(loaded.gone, "another node coordinates this group now")
-        loaded.group.limits = self._limits(loaded.group.id)
-        before = loaded.group.snapshot
-        result = event(loaded.group, self._clock.time())
-        after = loaded.group.snapshot
-        if after is not before:
-            self._report(loaded.group.id, before, after)
-            self._timers.set(loaded, loaded.group.deadline())
-            loaded.sizes.keep_only(after.members)
-        if after is loaded.stored and not loaded.writing:
-            answer.set_result(result)
-        else:
-            loaded.waiting.append((answer, result))
-            self._write(loaded)
-        return answer
-
-    def _wake(self, loaded: LoadedConsumerGroup, now: float) -> None:
-        if loaded.gone:
-            return
-        gone = {}
-
-        def expire(group: ConsumerGroup, _: float) -> None:
-            gone.update(group.expire(now))
-
-        self._do(loaded, expire)
-        for member_id, reason in gone.items():
-            _log.info("= member removed", extra={"group": loaded.group.id, "member": member_id, "reason": reason})
-        self._timers.set(loaded, loaded.group.deadline())
-
-    def _report(self, group_id: str, before: GroupSnapshot, after: GroupSnapshot) -> None:
-        if after.epoch == before.epoch and after.state is before.state:
-            return
-        if after.epoch != before.epoch and after.members:
-            self._metrics.rebalances.inc()
-        fields = {"group": group_id, "state": after.state.value, "epoch": after.epoch, "members": len(after.members)}
-        _log.info("= group", extra=fields)
-
-    # ---- the store ---------------------------------------------------------------------------------------------------
-
-    def _write(self, loaded: LoadedConsumerGroup) -> None:
-        """Store the group as it is now, unless a write is under way."""
-        if loaded.writing or not (loaded.waiting or loaded.group.snapshot is not loaded.stored):
-            return
-        after, group_id = loaded.group.snapshot, loaded.group.id
-        since_ms = int(self._wall() * 1000)
-        records = consumer_records.changes(group_id, loaded.stored, after, since_ms)
-        for key in loaded.unconfirmed - records.keys():
-            records[key] = _record(key, after, since_ms)
-        waiting, loaded.waiting = loaded.waiting, []
-        if not records:
-            loaded.stored = after
-            _answer(waiting)
-            return
-        loaded.writing = True
-        saving = submit(self._store, group_id, records)
-        self._saving.add(saving)
-        saving.add_done_callback(partial(self._written, loaded, after, records.keys(), waiting, since_ms))
-
-    def _written(
-        self,
-        loaded: LoadedConsumerGroup,
-        after: GroupSnapshot,
-        keys: Iterable[Key],
-        waiting: list[_Waiting],
-        since_ms: int,
-        saving: "asyncio.Future[None]",
-    ) -> None:
-        self._saving.discard(saving)
-        loaded.writing = False
-        error = error_of(saving)
-        if not error:
-            loaded.stored, loaded.since_ms = after, since_ms
-            loaded.unconfirmed.difference_update(keys)
-            _answer(waiting)
-            self._write(loaded)
-            return
-        _log.warning("! group not stored", extra={"group": loaded.group.id, "code": error})
-        waiting += loaded.waiting
-        loaded.waiting = []
-        loaded.unconfirmed.update(keys)
-        loaded.group.restore(loaded.stored, self._clock.time())
-        self._timers.set(loaded, loaded.group.deadline())
-        _refuse(waiting, loaded.gone or error)
-        self._drop_if_never_joined(loaded)
-
-    async def _erase(self, loaded: LoadedConsumerGroup, stored: StoredGroup, offsets: set[Key]) -> None:
-        """Store that an empty group is no more; nothing where a member has joined before that is stored."""
-        group_id = loaded.group.id
-        keys: set[Key] = {group_key(group_id), *(member_key(group_id, one) for one in stored.members)}
-        await submit(self._store, group_id, dict.fromkeys(offsets | keys))
-        if not loaded.group.snapshot.members and not loaded.writing:
-            _log.info("= group deleted", extra={"group": group_id})
-            self._drop(loaded, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-
-    def _drop_if_never_joined(self, loaded: LoadedConsumerGroup) -> None:
-        """No member has joined after all."""
-        if not (loaded.group.snapshot.epoch or loaded.stored.epoch or loaded.writing):
-            self._drop(loaded, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-
-    def _drop(self, loaded: LoadedConsumerGroup, error: ErrorCode) -> None:
-        if self.loaded.get(loaded.group.id) is loaded:
-            del self.loaded[loaded.group.id]
-            self._metrics.loaded.dec()
-        loaded.sizes.keep_only({})
-        loaded.gone = error
-        waiting, loaded.waiting = loaded.waiting, []
-        _refuse(waiting, error)
-
-
-def _record(key: Key, group: GroupSnapshot, since_ms: int) -> bytes | None:
-    """What is to be stored under a key."""
-    if key[0] == "group":
-        return consumer_records.encode_group(group, since_ms)
-    member = group.members.get(key[2]) if key[0] == "member" else None
-    return None if member is None else consumer_records.encode_member(member, group.targets.get(member.id, NOTHING))
-
-
-def _answer(waiting: list[_Waiting]) -> None:
-    for answer, result in waiting:
-        if not answer.done():
-            answer.set_result(result)
-
-
-def _refuse(waiting: list[_Waiting], error: ErrorCode) -> None:
-    for answer, _ in waiting:
-        if not answer.done():
-            answer.set_exception(KafkaError(error, "the group could not be stored"))
-            answer.exception()  # read here: its client may have gone
+    def _machine(self, group_id: str, limits: EpochGroupConfig, now: float, snapshot: GroupSnapshot) -> ConsumerGroup:
+        return ConsumerGroup(group_id, limits, now, snapshot)

@@ -148,6 +148,17 @@ class GroupSnapshot:
         return frozenset().union(*(one.subscribed(self.view.resolved) for one in self.members.values()))
 
 
+class ShareSnapshot(GroupSnapshot):
+    """A share group (KIP-932): several members may have one partition, and none waits for another."""
+
+    __slots__ = ()
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        """As Kafka names it (ShareGroup.maybeUpdateGroupState)."""
+        return ConsumerGroupState.STABLE if self.members else ConsumerGroupState.EMPTY
+
+
 def within(part: Assignment, whole: Assignment) -> bool:
     """Whether nothing in `part` is outside `whole`."""
     return all(partitions <= whole.get(topic, frozenset()) for topic, partitions in part.items())

@@ -23,20 +23,18 @@ Rules (Kafka's GroupMetadataManager and ConsumerGroup, KIP-848, KIP-1082):
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 
 from bridge.errors import KafkaError
 from bridge.groups.classic.events import Leave
-from bridge.groups.consumer.assignors import ASSIGNORS, Subscriber
+from bridge.groups.consumer.assignors import ASSIGNORS
 from bridge.groups.consumer.model import (
     JOINING,
-    LEAVING,
     LEAVING_STATIC,
     NOTHING,
     UNIFORM,
     Assignment,
-    ConsumerGroupState,
     ConsumerMember,
     GroupSnapshot,
     MemberState,
@@ -45,77 +43,23 @@ from bridge.groups.consumer.model import (
     within,
 )
 from bridge.groups.consumer.reconcile import reconcile
+from bridge.groups.epochs.group import EpochGroup, EpochGroupConfig, HeartbeatAnswer, MemberHeartbeat, assigned, raised
 from bridge.kafka.error_codes import ErrorCode
 
 _FIRST_VERSION_WITH_EPOCHS = 9
 """Of OffsetCommit: an older one has no way to be told STALE_MEMBER_EPOCH."""
 
 
-@dataclass(frozen=True, slots=True)
-class MemberHeartbeat:
-    """A ConsumerGroupHeartbeat; None, and −1 for the timeout: as before."""
-
-    member_id: str
-    epoch: int
-    instance_id: str | None = None
-    rack_id: str | None = None
-    rebalance_timeout_ms: int = -1
-    topics: frozenset[str] | None = None
-    regex: str | None = None
-    assignor: str | None = None
-    owned: Assignment | None = None
-    client_id: str = ""
-    client_host: str = ""
-    viewer: str = ""
-    """The client for whom patterns are matched; empty: for any."""
-
-    @property
-    def leaves(self) -> bool:
-        """Whether the member goes."""
-        return self.epoch in (LEAVING, LEAVING_STATIC)
-
-    @property
-    def whole(self) -> bool:
-        """Whether it says everything, as after an error."""
-        subscribes = self.topics is not None or self.regex is not None
-        return self.rebalance_timeout_ms != -1 and subscribes and self.owned is not None
-
-
-@dataclass(frozen=True, slots=True)
-class HeartbeatAnswer:
-    """The answer; the assignment only where there is news."""
-
-    member_id: str
-    epoch: int
-    assignment: Assignment | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupConfig:
-    """The bounds and times in seconds that hold for a consumer group."""
-
-    session_timeout: float = 45.0
-    most_members: int = 2**31 - 1
-
-
-class ConsumerGroup:
+class ConsumerGroup(EpochGroup):
     """One consumer group: what happens to it comes in by its methods."""
 
-    def __init__(
-        self, group_id: str, limits: ConsumerGroupConfig, now: float, snapshot: GroupSnapshot | None = None
-    ) -> None:
-        self.id = group_id
-        self.snapshot = snapshot or GroupSnapshot()
-        self.limits = limits
-        """What holds from the next event on."""
-        self._sessions: dict[str, float] = {}
-        self._revocations: dict[str, float] = {}  # when those who have to give something back must have done so
-        self._keep_time(now)
+    kind = "consumer"
 
-    @property
-    def state(self) -> ConsumerGroupState:
-        """How the group stands."""
-        return self.snapshot.state
+    def __init__(
+        self, group_id: str, limits: EpochGroupConfig, now: float, snapshot: GroupSnapshot | None = None
+    ) -> None:
+        self._revocations: dict[str, float] = {}  # when those who have to give something back must have done so
+        super().__init__(group_id, limits, now, snapshot)
 
     # ---- events ------------------------------------------------------------------------------------------------------
 
@@ -128,19 +72,20 @@ class ConsumerGroup:
         member = self._known(request)
         updated = _updated(member, request)
         if request.epoch > JOINING and view is None and updated == member and before.is_settled(member):
-            self._heard_of(member, member, now)
+            self._heard_from(member, member, now)
             return HeartbeatAnswer(member.id, member.epoch, member.assigned if request.whole else None)
         members = {one.id: one for one in before.members.values() if not _replaced(one, updated)}
         members[updated.id] = updated
         following = replace(before, members=members, targets=_moved(before, updated))
-        following = _assigned(_raised(following, member, view))
+        following = raised(following, member, view)
+        following = assigned(following, ASSIGNORS.get(following.assignor()) or ASSIGNORS[UNIFORM])
         others = [one for one in members.values() if one.id != updated.id]
         target = following.targets.get(updated.id, NOTHING)
         reconciled = reconcile(updated, target, following.assignment_epoch, others, request.owned)
         members[updated.id] = reconciled
         if following.epoch != before.epoch or before.members.get(updated.id) != reconciled:
             self.snapshot = following
-        self._heard_of(reconciled, member, now)
+        self._heard_from(reconciled, member, now)
         news = request.epoch == JOINING or request.whole or reconciled.assigned != member.assigned
         return HeartbeatAnswer(reconciled.id, reconciled.epoch, reconciled.assigned if news else None)
 
@@ -174,11 +119,11 @@ class ConsumerGroup:
 
     def wanted(self, request: MemberHeartbeat) -> tuple[frozenset[str], frozenset[Pattern]]:
         """The names and patterns that will be subscribed to once this request is taken."""
-        names, patterns = self.snapshot.wanted()
+        names, patterns = super().wanted(request)
         member = self._former(request)
         regex = request.regex if request.regex is not None or member is None else member.regex
         own = frozenset([Pattern(regex, request.viewer)] if regex else ())
-        return names | (request.topics or frozenset()), patterns | own
+        return names, patterns | own
 
     def has_other_viewer(self, request: MemberHeartbeat) -> bool:
         """Whether the member has a pattern that was matched for another client than the one that sends this."""
@@ -190,26 +135,18 @@ class ConsumerGroup:
         static = None if request.instance_id is None else self.snapshot.static(request.instance_id)
         return static or self.snapshot.members.get(request.member_id)
 
-    def restore(self, snapshot: GroupSnapshot, now: float) -> None:
-        """Go back to what is stored: what came after could not be."""
-        self.snapshot = snapshot
-        self._keep_time(now)
-
     # ---- time --------------------------------------------------------------------------------------------------------
 
     def deadline(self) -> float:
         """When `expire` has something to do, if nothing happens before; a heartbeat only moves it away."""
-        return min(min(self._sessions.values(), default=inf), min(self._revocations.values(), default=inf))
+        return min(super().deadline(), min(self._revocations.values(), default=inf))
 
-    def expire(self, now: float) -> dict[str, str]:
-        """Remove those whose time is over; why, by member."""
-        gone = {member_id: "it does not revoke" for member_id, at in self._revocations.items() if at <= now}
-        gone |= {member_id: "its session is over" for member_id, at in self._sessions.items() if at <= now}
-        self._remove(gone)
-        return gone
+    def _due(self, now: float) -> dict[str, str]:
+        slow = {member_id: "it does not revoke" for member_id, at in self._revocations.items() if at <= now}
+        return slow | super()._due(now)
 
-    def _heard_of(self, member: ConsumerMember, before: ConsumerMember, now: float) -> None:
-        self._sessions[member.id] = now + self.limits.session_timeout
+    def _heard_from(self, member: ConsumerMember, before: ConsumerMember, now: float) -> None:
+        self._heard_of(member.id, now)
         if member.state is not MemberState.UNREVOKED:
             self._revocations.pop(member.id, None)
         elif member.revoking != before.revoking or member.epoch != before.epoch:
@@ -218,29 +155,15 @@ class ConsumerGroup:
             self._keep_time(now)  # a static member has been replaced
 
     def _keep_time(self, now: float) -> None:
-        """Every member has a session, those that revoke a time to do so, no others."""
-        members = self.snapshot.members
-        session = now + self.limits.session_timeout
-        self._sessions = {one: self._sessions.get(one, session) for one in members}
+        """Those that revoke have a time to do so, too."""
+        super()._keep_time(now)
         self._revocations = {
             one.id: self._revocations.get(one.id, now + one.rebalance_timeout_ms / 1000)
-            for one in members.values()
+            for one in self.snapshot.members.values()
             if one.state is MemberState.UNREVOKED and one.epoch >= 0
         }
 
     # ---- members -----------------------------------------------------------------------------------------------------
-
-    def _check_room(self, member_id: str) -> None:
-        members = self.snapshot.members
-        if len(members) >= self.limits.most_members and member_id not in members:
-            text = f"The consumer group has reached its maximum capacity of {self.limits.most_members} members."
-            raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
-
-    def _member(self, member_id: str) -> ConsumerMember:
-        member = self.snapshot.members.get(member_id)
-        if member is None:
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.id}.")
-        return member
 
     def _known(self, request: MemberHeartbeat) -> ConsumerMember:
         """The member that the request is of, as it was; a new one where it joins."""
@@ -249,14 +172,22 @@ class ConsumerGroup:
         if request.epoch == JOINING:
             return self.snapshot.members.get(request.member_id) or ConsumerMember(request.member_id)
         member = self._member(request.member_id)
-        _check_epoch(member, request)
+        self._check_epoch(member, request)
         return member
+
+    def _check_epoch(self, member: ConsumerMember, request: MemberHeartbeat) -> None:
+        if request.epoch == member.epoch:
+            return
+        lost = request.epoch == member.previous_epoch and request.owned is not None
+        if request.epoch < member.epoch and lost and within(request.owned or NOTHING, member.assigned):
+            return
+        raise self._fenced(member, request.epoch)
 
     def _known_static(self, request: MemberHeartbeat, instance_id: str) -> ConsumerMember:
         current = self.snapshot.static(instance_id)
         if request.epoch != JOINING:
             member = self._leaver(request.member_id, instance_id)
-            _check_epoch(member, request)
+            self._check_epoch(member, request)
             return member
         if current is None:
             return self.snapshot.members.get(request.member_id) or ConsumerMember(request.member_id)
@@ -289,21 +220,9 @@ class ConsumerGroup:
             raise KafkaError(ErrorCode.FENCED_INSTANCE_ID, text)
         return member
 
-    def _remove(self, member_ids: Iterable[str]) -> None:
-        going = set(member_ids)
-        if not going:
-            return
-        before = self.snapshot
-        following = replace(
-            before,
-            epoch=before.epoch + 1,
-            members={one: member for one, member in before.members.items() if one not in going},
-            targets={one: target for one, target in before.targets.items() if one not in going},
-        )
-        self.snapshot = replace(following, view=_narrowed(following, following.view))
-        for member_id in going:
-            self._sessions.pop(member_id, None)
-            self._revocations.pop(member_id, None)
+    def _forget(self, member_id: str) -> None:
+        super()._forget(member_id)
+        self._revocations.pop(member_id, None)
 
 
 # ---- parts of a heartbeat --------------------------------------------------------------------------------------------
@@ -338,51 +257,6 @@ def _moved(before: GroupSnapshot, member: ConsumerMember) -> Mapping[str, Assign
     targets = dict(before.targets)
     targets[member.id] = targets.pop(former.id)
     return targets
-
-
-def _raised(following: GroupSnapshot, member: ConsumerMember, view: View | None) -> GroupSnapshot:
-    """The snapshot with the epoch raised, if what is subscribed to has changed. `member`: as it was."""
-    updated = following.members[member.id]
-    same = updated.topics == member.topics and updated.pattern == member.pattern
-    if following.epoch and same and view is None:
-        return following
-    narrowed = _narrowed(following, following.view if view is None else view)
-    if following.epoch and same and narrowed == following.view:
-        return following
-    return replace(following, epoch=following.epoch + 1, view=narrowed)
-
-
-def _narrowed(snapshot: GroupSnapshot, view: View) -> View:
-    """Only what members subscribe to."""
-    names, patterns = snapshot.wanted()
-    resolved = {pattern: view.resolved.get(pattern, frozenset()) for pattern in sorted(patterns)}
-    names = names.union(*resolved.values())
-    return View({name: view.topics[name] for name in sorted(names & view.topics.keys())}, resolved)
-
-
-def _assigned(following: GroupSnapshot) -> GroupSnapshot:
-    """The snapshot with targets for its epoch."""
-    if following.epoch <= following.assignment_epoch:
-        return following
-    resolved = following.view.resolved
-    subscribers = {
-        one.id: Subscriber(one.id, one.instance_id, one.subscribed(resolved), following.targets.get(one.id, NOTHING))
-        for one in following.members.values()
-    }
-    assign = ASSIGNORS.get(following.assignor()) or ASSIGNORS[UNIFORM]
-    return replace(following, assignment_epoch=following.epoch, targets=assign(subscribers, following.view.topics))
-
-
-def _check_epoch(member: ConsumerMember, request: MemberHeartbeat) -> None:
-    if request.epoch == member.epoch:
-        return
-    lost = request.epoch == member.previous_epoch and request.owned is not None
-    if request.epoch < member.epoch and lost and within(request.owned or NOTHING, member.assigned):
-        return
-    than = "greater" if request.epoch > member.epoch else "smaller"
-    text = f"The consumer group member has a {than} member epoch ({request.epoch}) than the one known by the group "
-    text += f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin."
-    raise KafkaError(ErrorCode.FENCED_MEMBER_EPOCH, text)
 
 
 def _check_current(member: ConsumerMember, epoch: int) -> None:

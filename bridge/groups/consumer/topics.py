@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
@@ -28,6 +29,9 @@ class Topics(Protocol):
 
     async def get(self, name: str) -> Topic | None:
         """The topic, or None if there is none; KafkaError for a name that can be no topic's."""
+
+    async def by_id(self, topic_id: UUID, /) -> Topic | None:
+        """The topic with this id, whatever its name."""
 
     async def names(self) -> Sequence[str]:
         """The names of all topics."""
@@ -77,6 +81,15 @@ class Catalogue:
         wanted = sorted(frozenset(names).union(*resolved.values()))
         facts = await gathered(map(self._facts, wanted))
         return View({name: one for name, one in zip(wanted, facts, strict=True) if one is not None}, resolved)
+
+    async def deleted(self, topic_ids: Collection[UUID]) -> set[UUID]:
+        """Those of which there is no topic any more; none of which that is not known."""
+        gone = set[UUID]()
+        for topic_id in topic_ids:
+            with suppress(KafkaError):
+                if await self._topics.by_id(topic_id) is None:
+                    gone.add(topic_id)
+        return gone
 
     async def _resolved(
         self, patterns: Collection[Pattern], viewer: Viewer, before: Mapping[Pattern, frozenset[str]]

@@ -6,6 +6,7 @@
     o/<topic>/<partition>/<group>    JSON: {"v":1, "o":offset, "e":leader epoch, "m":metadata, "t":time of the commit},
                                      "x":time to expire where the client chose one, "i":the topic's id in hexadecimal
                                      digits, where it has one; times in milliseconds
+    p/<topic id>/<partition>/<group> the state of a partition in a share group (`groups.share.states`)
     t/<topic>/<partition>/<producer id>/<epoch>/<n>/<group>
                                      an offset that a transaction commits: the same, and "s":the slot of
                                      `__bridge_transactions` in which the transaction's outcome is recorded
@@ -29,9 +30,11 @@ GroupKey: TypeAlias = tuple[Literal["group"], str]
 MemberKey: TypeAlias = tuple[Literal["member"], str, str]
 OffsetKey: TypeAlias = tuple[Literal["offset"], str, str, int]
 PendingKey: TypeAlias = tuple[Literal["pending"], str, str, int, Identity]
-Key: TypeAlias = GroupKey | MemberKey | OffsetKey | PendingKey
-"""("group", group id), ("member", group id, member id), ("offset", group id, topic, partition) or
-("pending", group id, topic, partition, identity of the transaction)."""
+ShareKey: TypeAlias = tuple[Literal["share"], str, str, int]
+Key: TypeAlias = GroupKey | MemberKey | OffsetKey | PendingKey | ShareKey
+"""("group", group id), ("member", group id, member id), ("offset", group id, topic, partition),
+("pending", group id, topic, partition, identity of the transaction) or
+("share", group id, topic id in hexadecimal digits, partition)."""
 
 _VERSION: Final = 1
 _MAX_DIGITS: Final = 19
@@ -91,9 +94,11 @@ class StoredGroup:
     members: dict[str, bytes] = field(default_factory=dict)
     pendings: dict[tuple[str, int], Pendings] = field(default_factory=dict)
     """Of partitions that have any."""
+    shares: dict[tuple[str, int], bytes] = field(default_factory=dict)
+    """The states of a share group's partitions, by topic id and partition; `groups.share.states` reads them."""
 
     def __bool__(self) -> bool:
-        return self.metadata is not None or bool(self.offsets) or bool(self.members) or bool(self.pendings)
+        return self.metadata is not None or any((self.offsets, self.members, self.pendings, self.shares))
 
 
 def group_key(group_id: str) -> GroupKey:
@@ -116,6 +121,11 @@ def pending_key(group_id: str, topic: str, partition: int, identity: Identity) -
     return ("pending", group_id, topic, partition, identity)
 
 
+def share_key(group_id: str, topic_id: str, partition: int) -> ShareKey:
+    """The key of a share partition's state; `topic_id`: in hexadecimal digits, without hyphens."""
+    return ("share", group_id, topic_id, partition)
+
+
 def encode_key(key: Key) -> str:
     """The Pulsar message key."""
     if key[0] == "group":
@@ -124,6 +134,8 @@ def encode_key(key: Key) -> str:
         return f"m/{quote(key[2], safe='')}/{key[1]}"
     if key[0] == "offset":
         return f"o/{key[2]}/{key[3]}/{key[1]}"
+    if key[0] == "share":
+        return f"p/{key[2]}/{key[3]}/{key[1]}"
     producer_id, epoch, n = key[4]
     return f"t/{key[2]}/{key[3]}/{producer_id}/{epoch}/{n}/{key[1]}"
 
@@ -140,6 +152,10 @@ def decode_key(text: str) -> Key | None:
         parts = rest.split("/", 2)
         if len(parts) == 3 and _is_number(parts[1], 31):
             return ("offset", parts[2], parts[0], int(parts[1]))
+    if kind == "p":
+        parts = rest.split("/", 2)
+        if len(parts) == 3 and _HEXADECIMAL.issuperset(parts[0]) and _is_number(parts[1], 31):
+            return ("share", parts[2], parts[0], int(parts[1]))
     if kind == "t":
         parts = rest.split("/", 5)
         if len(parts) == 6 and all(map(_is_number, parts[1:5], (31, 63, 31, 63))):

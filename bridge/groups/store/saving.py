@@ -39,6 +39,12 @@ class GroupRecordStore(RecordWriter, Protocol):
     async def confirm(self, group_id: str) -> None:
         """Raise as `load` unless what is known of the group is up to date."""
 
+    async def write(self, group_id: str, records: Mapping[Key, bytes | None]) -> None:
+        """As `submit`; returns when Pulsar has acknowledged them."""
+
+    def known(self, group_id: str) -> StoredGroup:
+        """As `load`, at once: an empty one also where its slot is not owned."""
+
     def slot_of(self, group_id: str) -> int:
         """The slot that a group lives in."""
 

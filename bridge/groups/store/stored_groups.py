@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from bridge.groups.store.records import (
     Key,
@@ -23,6 +23,7 @@ _log = log.get(__name__)
 
 OnStored: TypeAlias = Callable[[Key, StoredOffset | None], None]
 OnPending: TypeAlias = Callable[[str, tuple[str, int]], None]
+_K = TypeVar("_K")
 
 
 class StoredGroups:
@@ -77,9 +78,11 @@ class StoredGroups:
                 self._on_pending(decoded[1], decoded[2:4])
 
     def live_records(self, slot: int) -> int:
-        """About: one of each group, member, offset, and partition that has pending ones."""
+        """About: one of each group, member, offset, share partition, and partition that has pending offsets."""
         groups = self._slots[slot].values()
-        return sum(len(group.offsets) + len(group.pendings) + len(group.members) + 1 for group in groups)
+        return sum(
+            len(group.offsets) + len(group.pendings) + len(group.members) + len(group.shares) + 1 for group in groups
+        )
 
     def owned(self, slot: int) -> None:
         """This process coordinates the groups of the slot."""
@@ -97,6 +100,8 @@ class StoredGroups:
             group.metadata = value
         elif key[0] == "member":
             _set(group.members, key[2], value)
+        elif key[0] == "share":
+            _set(group.shares, key[2:], value)
         elif key[0] == "offset":
             offset = None if value is None else decode_offset(value)
             self._check_readable(key, value, offset)
@@ -140,8 +145,8 @@ def put_pending(group: StoredGroup, key: PendingKey, pending: PendingOffset | No
         del group.pendings[where]
 
 
-def _set(members: dict[str, bytes], member_id: str, value: bytes | None) -> None:
+def _set(values: dict[_K, bytes], key: _K, value: bytes | None) -> None:
     if value is None:
-        members.pop(member_id, None)
+        values.pop(key, None)
     else:
-        members[member_id] = value
+        values[key] = value

@@ -29,8 +29,9 @@ from bridge.cluster.membership.view import ClusterView, Endpoint, NodeRegistrati
 from bridge.cluster.membership.view_log import ViewLog
 from bridge.errors import BridgeError
 from bridge.groups.classic import records as classic
-from bridge.groups.consumer import records as consumer
 from bridge.groups.consumer.model import ConsumerMember, GroupSnapshot, Pattern, TopicFacts, View
+from bridge.groups.epochs.records import CONSUMER, encode_member
+from bridge.groups.share import state_records as share
 from bridge.groups.store import records as store
 from bridge.groups.store.records import BadRecord, StoredGroup, StoredOffset
 from bridge.kafka import message
@@ -46,7 +47,7 @@ from tests.fuzz.decoders.pulsar import JSON_WORDS
 from tests.fuzz.decoders.target import Input, Target, part, same
 
 _ID = UUID(int=7)
-_KEY_WORDS = (b"g/", b"m/", b"o/", b"/", b"%C3")
+_KEY_WORDS = (b"g/", b"m/", b"o/", b"p/", b"/", b"%C3")
 
 # ---- batches of an owned log -----------------------------------------------------------------------------------------
 
@@ -140,14 +141,14 @@ def check_consumer_group(data: bytes) -> bool:
     given = Input(data)
     stored = StoredGroup(metadata=given.part(), members={"member": given.rest()})
     try:
-        found, since = consumer.decode(stored)
+        found, since = CONSUMER.decode(stored)
     except BadRecord:
         return False
     again = StoredGroup(
-        metadata=consumer.encode_group(found, since),
-        members={id_: consumer.encode_member(one, found.targets.get(id_, {})) for id_, one in found.members.items()},
+        metadata=CONSUMER.encode_group(found, since),
+        members={id_: encode_member(one, found.targets.get(id_, {})) for id_, one in found.members.items()},
     )
-    same(consumer.decode(again), (found, since), "records")
+    same(CONSUMER.decode(again), (found, since), "records")
     _ = found.state, found.wanted(), found.subscribed(), found.assignor()
     for one in found.members.values():
         told = with_defaults(
@@ -159,12 +160,29 @@ def check_consumer_group(data: bytes) -> bool:
     return True
 
 
+def check_share_state(data: bytes) -> bool:
+    """A share partition's state: BadRecord, or the same when it is written again."""
+    try:
+        found = share.decode(data)
+    except BadRecord:
+        return False
+    same(share.decode(share.encode(found)), found, "states")
+    return True
+
+
+def share_states() -> list[bytes]:
+    """A new one, and one with batches."""
+    batches = (share.StateBatch(5, 7, share.ACKNOWLEDGED, 1), share.StateBatch(9, 9, share.AVAILABLE, 2))
+    return [share.encode(one) for one in (share.ShareState(0), share.ShareState(1, 2, 5, batches, 3, 9))]
+
+
 def keys() -> list[bytes]:
     """Of each kind."""
     made: list[store.Key] = [
         store.group_key("group/1"),
         store.member_key("group", "member/ü"),
         store.offset_key("group", "orders", 12),
+        store.share_key("group", _ID.hex, 12),
     ]
     return [store.encode_key(one).encode() for one in made]
 
@@ -200,7 +218,7 @@ def consumer_parts() -> tuple[bytes, bytes]:
     )
     target = {_ID: frozenset({0, 1})}
     group = GroupSnapshot(7, 7, view, {"member": member}, {"member": target})
-    return consumer.encode_group(group, 1_700_000_000_000), consumer.encode_member(member, target)
+    return CONSUMER.encode_group(group, 1_700_000_000_000), encode_member(member, target)
 
 
 # ---- the cluster -----------------------------------------------------------------------------------------------------
@@ -343,6 +361,7 @@ TARGETS = (
     Target("classic_groups", check_classic_group, classic_groups, JSON_WORDS, 8192, _CLASSIC),
     Target("consumer_groups", check_consumer_group, consumer_groups, JSON_WORDS, 8192, _CONSUMER),
     Target("kop_records", check_kop_record, kop_records, (b"\xff\xff", b"\x7f\xff", b"\0\1"), 8192),
+    Target("share_states", check_share_state, share_states, JSON_WORDS, 8192),
     Target("cluster_records", check_cluster, cluster_logs, JSON_WORDS, 8192),
     Target(
         "topic_properties", check_properties, properties, (*JSON_WORDS, b"kafka.log.start.", b"kafka.configs"), 8192,

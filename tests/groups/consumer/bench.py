@@ -7,9 +7,9 @@ from bridge.config import Settings
 from bridge.errors import KafkaError
 from bridge.groups.classic.events import Join
 from bridge.groups.consumer.model import Assignment, ConsumerGroupState
-from bridge.groups.consumer.state import HeartbeatAnswer, MemberHeartbeat
 from bridge.groups.consumer.topics import ALL_CLIENTS, Viewer
 from bridge.groups.coordinator import GroupCoordinator
+from bridge.groups.epochs.group import HeartbeatAnswer, MemberHeartbeat
 from bridge.kafka.error_codes import ErrorCode
 from bridge.telemetry.metrics import GroupMetrics
 from tests.groups.clock import FakeClock

@@ -6,7 +6,8 @@ from typing import Any
 from bridge.errors import KafkaError
 from bridge.groups.consumer.model import Assignment, ConsumerGroupState, ConsumerMember, TopicFacts, View
 from bridge.groups.consumer.regex import compiled
-from bridge.groups.consumer.state import ConsumerGroup, ConsumerGroupConfig, HeartbeatAnswer, MemberHeartbeat
+from bridge.groups.consumer.state import ConsumerGroup
+from bridge.groups.epochs.group import EpochGroupConfig, HeartbeatAnswer, MemberHeartbeat
 from bridge.kafka.error_codes import ErrorCode
 from tests.groups.fake_topics import FakeTopics
 
@@ -20,7 +21,7 @@ class ConsumerMachine:
     def __init__(self, most_members: int = 100, **partitions: int) -> None:
         self.topics = FakeTopics(**(partitions or {"t": 4}))
         self.now = 1000.0
-        self.limits = ConsumerGroupConfig(SESSION, most_members)
+        self.limits = EpochGroupConfig(SESSION, most_members)
         self.group = ConsumerGroup("g", self.limits, self.now)
         self.epochs: dict[str, int] = {}
         self.owned: dict[str, Assignment] = {}

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from bridge.groups.classic.records import GroupRecord, encode
-from bridge.groups.consumer import records as consumer_records
 from bridge.groups.consumer.model import ConsumerMember, GroupSnapshot, MemberState, Pattern, TopicFacts, View
+from bridge.groups.epochs.records import CONSUMER, encode_member
 from bridge.groups.store.records import BadRecord, Key, StoredGroup
 from tests.groups.consumer.machine import ConsumerMachine
 from tests.support.effort import examples
@@ -42,18 +42,18 @@ def _store(stored: StoredGroup, records: Mapping[Key, bytes | None]) -> StoredGr
 
 
 def test_a_group_comes_back() -> None:
-    stored = _store(StoredGroup(), consumer_records.changes("g", GroupSnapshot(), GROUP, 77))
-    assert consumer_records.is_consumer(stored.metadata)
-    assert consumer_records.decode(stored) == (GROUP, 77)
+    stored = _store(StoredGroup(), CONSUMER.changes("g", GroupSnapshot(), GROUP, 77))
+    assert CONSUMER.is_one(stored.metadata)
+    assert CONSUMER.decode(stored) == (GROUP, 77)
 
 
 def test_what_is_stored_stays_readable() -> None:
     """Topics written by earlier versions must be read: these bytes are forever."""
-    assert consumer_records.encode_group(GROUP, 77) == (
+    assert CONSUMER.encode_group(GROUP, 77) == (
         b'{"v":2,"epoch":6,"assignment":5,"since":77,"topics":{"a":["00000000000000000000000000000007",3]},'
         b'"resolved":{"x.*":["xa"]}}'
     )
-    assert consumer_records.encode_member(MEMBER, {}) == (
+    assert encode_member(MEMBER, {}) == (
         b'{"v":1,"instance":"i","rack":"r","client":"client","host":"/127.0.0.1","rebalance":300000,'
         b'"topics":["a","b"],"regex":"x.*","assignor":"range","epoch":5,"previous":4,"state":2,'
         b'"assigned":{"00000000000000000000000000000007":[0,1]},'
@@ -65,8 +65,8 @@ def test_what_a_pattern_fits_for_some_clients_comes_back() -> None:
     view = View({"a": TopicFacts(T, 3)}, {Pattern("x.*", "User:a"): frozenset({"xa"}), **GROUP.view.resolved})
     member = replace(MEMBER, viewer="User:a")
     group = replace(GROUP, view=view, members={member.id: member})
-    stored = _store(StoredGroup(), consumer_records.changes("g", GroupSnapshot(), group, 77))
-    assert consumer_records.decode(stored) == (group, 77)
+    stored = _store(StoredGroup(), CONSUMER.changes("g", GroupSnapshot(), group, 77))
+    assert CONSUMER.decode(stored) == (group, 77)
 
 
 def test_only_what_changes_is_written() -> None:
@@ -75,8 +75,8 @@ def test_only_what_changes_is_written() -> None:
     machine.join("n")
     before = machine.group.snapshot
     machine.silent("m")
-    assert list(consumer_records.changes("g", before, machine.group.snapshot, 0)) == [("member", "g", "m")]
-    assert consumer_records.changes("g", before, before, 0) == {}
+    assert list(CONSUMER.changes("g", before, machine.group.snapshot, 0)) == [("member", "g", "m")]
+    assert CONSUMER.changes("g", before, before, 0) == {}
 
 
 @pytest.mark.parametrize(
@@ -85,34 +85,34 @@ def test_only_what_changes_is_written() -> None:
         (b"", None),
         (b'{"v":2,"epoch":1}', None),
         (b'{"v":3}', None),
-        (consumer_records.encode_group(GROUP, 0), b"?"),
-        (consumer_records.encode_group(GROUP, 0), b'{"v":2}'),
-        (consumer_records.encode_group(GROUP, 0), b'{"v":1}'),
+        (CONSUMER.encode_group(GROUP, 0), b"?"),
+        (CONSUMER.encode_group(GROUP, 0), b'{"v":2}'),
+        (CONSUMER.encode_group(GROUP, 0), b'{"v":1}'),
     ],
 )
 def test_other_bytes_are_refused(metadata: bytes, member: bytes | None) -> None:
     with pytest.raises(BadRecord):
-        consumer_records.decode(StoredGroup(metadata, members={} if member is None else {"m": member}))
+        CONSUMER.decode(StoredGroup(metadata, members={} if member is None else {"m": member}))
 
 
 def test_a_classic_group_is_none() -> None:
-    assert not consumer_records.is_consumer(encode(GroupRecord(1, "consumer")))
-    assert not consumer_records.is_consumer(None)
+    assert not CONSUMER.is_one(encode(GroupRecord(1, "consumer")))
+    assert not CONSUMER.is_one(None)
 
 
 def test_members_that_would_share_a_partition_begin_again() -> None:
     """Written in two entries, of which only one was stored."""
-    stored = _store(StoredGroup(), consumer_records.changes("g", GroupSnapshot(), GROUP, 0))
-    stored.members["n"] = consumer_records.encode_member(ConsumerMember("n", assigned={T: frozenset({2})}), {})
-    stored.members["o"] = consumer_records.encode_member(ConsumerMember("o", assigned={T: frozenset({9})}), {})
-    group, _ = consumer_records.decode(stored)
+    stored = _store(StoredGroup(), CONSUMER.changes("g", GroupSnapshot(), GROUP, 0))
+    stored.members["n"] = encode_member(ConsumerMember("n", assigned={T: frozenset({2})}), {})
+    stored.members["o"] = encode_member(ConsumerMember("o", assigned={T: frozenset({9})}), {})
+    group, _ = CONSUMER.decode(stored)
     assert (list(group.members), group.epoch) == (["o"], 7)
 
 
 def test_targets_that_overlap_are_made_again() -> None:
-    stored = _store(StoredGroup(), consumer_records.changes("g", GroupSnapshot(), GROUP, 0))
-    stored.members["n"] = consumer_records.encode_member(ConsumerMember("n"), {T: frozenset({1})})
-    group, _ = consumer_records.decode(stored)
+    stored = _store(StoredGroup(), CONSUMER.changes("g", GroupSnapshot(), GROUP, 0))
+    stored.members["n"] = encode_member(ConsumerMember("n"), {T: frozenset({1})})
+    group, _ = CONSUMER.decode(stored)
     assert (len(group.members), group.epoch) == (2, 7)
 
 
@@ -172,14 +172,14 @@ class Histories(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         self.keep()
-        snapshot, _ = consumer_records.decode(self.stored) if self.kept.epoch else (GroupSnapshot(), 0)
+        snapshot, _ = CONSUMER.decode(self.stored) if self.kept.epoch else (GroupSnapshot(), 0)
         assert snapshot.members == self.kept.members
-        assert consumer_records.changes("g", snapshot, self.kept, 0) == {}
+        assert CONSUMER.changes("g", snapshot, self.kept, 0) == {}
         self.machine.restarted()
 
     def keep(self) -> None:
         after = self.machine.group.snapshot
-        _store(self.stored, consumer_records.changes("g", self.kept, after, 0))
+        _store(self.stored, CONSUMER.changes("g", self.kept, after, 0))
         self.kept = after
 
     @invariant()

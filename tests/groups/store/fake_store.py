@@ -41,6 +41,9 @@ class FakeStore:
     async def confirm(self, group_id: str) -> None:
         self.check(group_id)
 
+    def known(self, group_id: str) -> StoredGroup:
+        return self.stored.get(group_id) or StoredGroup()
+
     def slot_of(self, group_id: str) -> int:
         return 0
 
@@ -99,6 +102,11 @@ class FakeStore:
                 group.members.pop(key[2], None)
             else:
                 group.members[key[2]] = value
+        elif key[0] == "share":
+            if value is None:
+                group.shares.pop(key[2:], None)
+            else:
+                group.shares[key[2:]] = value
         elif key[0] == "pending":
             put_pending(group, key, None if value is None else decode_pending(value, key[4]))
         else:

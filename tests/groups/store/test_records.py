@@ -25,6 +25,7 @@ KEYS: st.SearchStrategy[Key] = st.one_of(
     st.tuples(st.just("group"), TEXTS),
     st.tuples(st.just("member"), TEXTS, TEXTS),
     st.tuples(st.just("offset"), TEXTS, TOPICS, st.integers(0, 2**31 - 1)),
+    st.tuples(st.just("share"), TEXTS, st.from_regex(r"[0-9a-f]{32}", fullmatch=True), st.integers(0, 2**31 - 1)),
     st.tuples(st.just("pending"), TEXTS, TOPICS, st.integers(0, 2**31 - 1), IDENTITIES),
 )
 
@@ -55,7 +56,23 @@ def test_a_pending_offset_comes_back(stored: StoredOffset, identity: Identity, s
 
 @pytest.mark.parametrize(
     "text",
-    ["", "s", "g", "x/y", "o/t/1", "o/t/x/g", "o/t/-1/g", "o/t/²/g", "o//", "m/x", "t/t/1/2/3/g", "t/t/1/-2/3/4/g"],
+    [
+        "",
+        "s",
+        "g",
+        "x/y",
+        "o/t/1",
+        "o/t/x/g",
+        "o/t/-1/g",
+        "o/t/²/g",
+        "o//",
+        "m/x",
+        "p/0f/1",
+        "p/0g/1/g",
+        "p/0f/x/g",
+        "t/t/1/2/3/g",
+        "t/t/1/-2/3/4/g",
+    ],
 )
 def test_other_keys_are_left_alone(text: str) -> None:
     assert decode_key(text) is None
@@ -76,6 +93,7 @@ def test_what_is_stored_stays_readable() -> None:
     assert encode_key(("offset", "a/b", "orders", 3)) == "o/orders/3/a/b"
     assert encode_key(("group", "a/b")) == "g/a/b"
     assert encode_key(("member", "a/b", "m/é")) == "m/m%2F%C3%A9/a/b"
+    assert encode_key(("share", "a/b", "0f" * 16, 3)) == f"p/{'0f' * 16}/3/a/b"
     assert encode_key(("pending", "a/b", "orders", 3, Identity(7, 1, 2))) == "t/orders/3/7/1/2/a/b"
     assert encode_pending(StoredOffset(5, 1, "x", 9), 6) == b'{"v":1,"o":5,"e":1,"m":"x","t":9,"s":6}'
     assert encode_offset(StoredOffset(5, 1, "x", 9)) == b'{"v":1,"o":5,"e":1,"m":"x","t":9}'

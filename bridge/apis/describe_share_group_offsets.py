@@ -1,0 +1,177 @@
+"""DescribeShareGroupOffsets: where share groups begin to read each partition (KIP-932)."""
+
+from copy import copy
+from typing import Any
+from uuid import UUID
+
+from bridge.apis.alter_share_group_offsets import topic_of
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode, text_of
+from bridge.kafka.message import Int16, Int32, Int64, Uuid, message
+from bridge.kafka.schema import ZERO_UUID
+from bridge.requests.api import Api, Broker, Rest, Right, Rights, ServedBy
+from bridge.requests.authorization import Checks
+from bridge.requests.rights import GROUP, TOPIC, joined, refused, take_out
+from bridge.requests.routes import OfGroups
+from bridge.requests.session import Session
+from bridge.runtime.futures import gathered_for, in_turns
+from bridge.security.acls import Operation
+
+
+@message
+class Topic:
+    """Partitions of a topic."""
+
+    topic_name: str
+    partitions: list[Int32]
+
+
+@message
+class RequestGroup:
+    """A group, and of what; null: all that it has."""
+
+    group_id: str
+    topics: list[Topic] | None
+
+
+@message
+class Request:
+    """Groups by name."""
+
+    groups: list[RequestGroup]
+
+
+@message
+class ResponsePartition:
+    """Where a partition begins for the group; −1: not decided yet."""
+
+    partition_index: Int32
+    start_offset: Int64 = 0
+    leader_epoch: Int32 = 0
+    error_code: Int16
+    error_message: str | None = None
+
+
+@message
+class ResponseTopic:
+    """The partitions of a topic."""
+
+    topic_name: str
+    topic_id: Uuid = ZERO_UUID
+    partitions: list[ResponsePartition]
+
+
+@message
+class Group:
+    """A group, or why it is not described."""
+
+    group_id: str
+    topics: list[ResponseTopic]
+    error_code: Int16
+    error_message: str | None = None
+
+
+@message
+class Response:
+    """The groups."""
+
+    throttle_time_ms: Int32 = 0
+    groups: list[Group]
+
+
+async def handle(request: Request, broker: Broker, session: Session) -> Response:
+    """Tell where each partition begins; a group that is not there has begun nowhere, as in Kafka."""
+    groups = list(range(len(request.groups)))
+    found = await gathered_for(groups, lambda index: _describe(request.groups[index], broker))
+    return Response(groups=[found[index] for index in groups])
+
+
+async def _describe(asked: RequestGroup, broker: Broker) -> Group:
+    try:
+        topics = await _all(asked.group_id, broker) if asked.topics is None else await _some(asked.topics, broker)
+        summaries = await broker.groups.share_summaries(
+            asked.group_id, [(topic.topic_id, one.partition_index) for topic in topics for one in topic.partitions]
+        )
+    except KafkaError as error:
+        return _refused(asked.group_id, error.code, error.message)
+    each = iter(summaries)
+    async for topic in in_turns(topics):
+        for one in topic.partitions:
+            if (summary := next(each)) is not None:
+                one.start_offset, one.leader_epoch = summary.start, max(summary.leader_epoch, 0)
+    return Group(group_id=asked.group_id, topics=topics, error_code=ErrorCode.NONE)
+
+
+async def _all(group_id: str, broker: Broker) -> list[ResponseTopic]:
+    """All that a group has, of topics that are there."""
+    numbers: dict[UUID, list[int]] = {}
+    for topic_id, number in sorted(await broker.groups.share_partitions(group_id)):
+        numbers.setdefault(topic_id, []).append(number)
+    found = await gathered_for(list(numbers), broker.topics.by_id)
+    return [_topic(topic.name, topic_id, numbers[topic_id]) for topic_id, topic in found.items() if topic is not None]
+
+
+async def _some(asked: list[Topic], broker: Broker) -> list[ResponseTopic]:
+    found = await gathered_for([topic.topic_name for topic in asked], lambda name: topic_of(name, broker))
+    ids = {name: topic.id for name, topic in found.items() if topic is not None}
+    return [_topic(one.topic_name, ids.get(one.topic_name, ZERO_UUID), one.partitions) for one in asked]
+
+
+def _topic(name: str, topic_id: UUID, partitions: list[int], error: ErrorCode = ErrorCode.NONE) -> ResponseTopic:
+    return ResponseTopic(
+        topic_name=name,
+        topic_id=topic_id,
+        partitions=[
+            ResponsePartition(
+                partition_index=one, start_offset=-1, error_code=error, error_message=text_of(error) if error else None
+            )
+            for one in partitions
+        ],
+    )
+
+
+def error_response(request: Request, error: int, text: str, version: int) -> Response:
+    """The error of every group."""
+    return Response(groups=[_refused(one.group_id, error, text or text_of(error)) for one in request.groups])
+
+
+def _refused(group_id: str, error: int, text: str) -> Group:
+    return Group(group_id=group_id, topics=[], error_code=error, error_message=text or None)
+
+
+async def _check_rights(request: Request, checks: Checks, rest: Rest) -> Any:
+    refusals = await refused(request, checks, Operation.DESCRIBE, GROUP, "groups", "group_id")
+    request.groups = [copy(group) for group in request.groups]
+    hidden = [
+        None
+        if group.topics is None
+        else await take_out(group, checks, Operation.DESCRIBE, TOPIC, "topics", "topic_name")
+        for group in request.groups
+    ]
+    response: Response = await rest(request)
+    for group, taken in zip(response.groups, hidden, strict=True):
+        if taken is None:
+            names = [topic.topic_name for topic in group.topics]
+            denied = await checks.denied(Operation.DESCRIBE, TOPIC, names, lists=True)
+            group.topics = [topic for topic in group.topics if topic.topic_name not in denied]
+        else:
+            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            group.topics += [_topic(one.topic_name, ZERO_UUID, one.partitions, error) for one in taken]
+    return joined(response, refusals)
+
+
+API = Api(
+    key=90,
+    name="DescribeShareGroupOffsets",
+    min_version=0,
+    max_version=0,
+    flexible=0,
+    handle=handle,
+    request=Request,
+    response=Response,
+    rights=Rights((Right(Operation.DESCRIBE, GROUP), Right(Operation.DESCRIBE, TOPIC)), _check_rights),
+    error_response=error_response,
+    route=OfGroups("groups", "groups"),
+    served_by=ServedBy.COORDINATOR,
+    read_only=True,
+)

@@ -1,0 +1,151 @@
+"""What the handlers of ShareFetch and ShareAcknowledge share: which partitions, by which session, and what is said."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.leader_hints import LeaderIdAndEpoch
+from bridge.kafka.share_messages import AcknowledgementBatch
+from bridge.requests import leadership
+from bridge.requests.api import Broker
+from bridge.requests.authorization import checks_of
+from bridge.requests.session import Session
+from bridge.runtime.futures import gathered_for
+from bridge.security.acls import Operation, ResourceType
+from bridge.shares.partition import LedPartition, Name
+from bridge.shares.partitions import Shares
+from bridge.shares.sessions import OPENS, Place, ShareSession
+from bridge.shares.state import REJECT, Acknowledgement
+from bridge.storage.topics.topic import Topic
+
+MOST_RANGES: Final = 10_000
+"""Batches of acknowledgements in a request."""
+
+
+SHARE_APIS: Final = frozenset((76, 77, 78, 79, 90, 91, 92))
+"""Those of share groups, which clients see only where all work."""
+
+
+def are_served(broker: Broker) -> bool:
+    """Whether share groups are: where there is one node, for leaders ask no coordinator in another one yet."""
+    return broker.shares is not None and len(broker.cluster.snapshot.nodes) <= 1
+
+
+def shares_of(broker: Broker, group_id: str | None, member_id: str | None) -> Shares:
+    """What serves share groups; KafkaError where nothing does, or the request names no group or member."""
+    if broker.shares is None or not are_served(broker):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "share groups are served by a single node")
+    if not group_id or not member_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "the group or the member has no name")
+    return broker.shares
+
+
+def session_of(shares: Shares, group_id: str, member_id: str, epoch: int, session: Session) -> ShareSession:
+    """The session of a request with this epoch, bound to the connection when it is opened; KafkaError."""
+    if epoch != OPENS:
+        return shares.sessions.next(group_id, member_id, epoch)
+    made = shares.sessions.open(group_id, member_id, session.id)
+
+    def lost() -> None:
+        shares.sessions.close(made, counts=True)
+
+    if not session.on_close((ShareSession, group_id, member_id), lost):
+        lost()
+        raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
+    return made
+
+
+class Opened(NamedTuple):
+    """A partition that a request names: led here, or why not."""
+
+    topic: str
+    """Its name; "" where no topic has the id."""
+    led: LedPartition | KafkaError
+
+
+async def opened(shares: Shares, group_id: str, places: Iterable[Place], broker: Broker, session: Session
+                 ) -> dict[Place, Opened]:  # fmt: skip
+    """The partitions, opened or with an error."""
+    places = list(dict.fromkeys(places))
+    topics = await gathered_for({topic_id for topic_id, _ in places}, lambda topic_id: _topic(topic_id, broker))
+    checks = checks_of(broker, session)
+    names = {topic.name for topic in topics.values() if isinstance(topic, Topic)}
+    denied = await checks.denied(Operation.READ, ResourceType.TOPIC, names) if checks is not None and names else ()
+
+    async def open_one(place: Place) -> Opened:
+        topic = topics[place[0]]
+        if isinstance(topic, KafkaError):
+            return Opened("", topic)
+        if topic.name in denied:
+            return Opened(topic.name, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        try:
+            log = await leadership.opened(broker, topic, place[1])
+            epoch = max(broker.cluster.snapshot.leader(topic.name, place[1]).epoch, 0)
+            return Opened(topic.name, await shares.led(Name(group_id, *place), log, epoch))
+        except KafkaError as error:
+            return Opened(topic.name, error.bare())
+
+    return await gathered_for(places, open_one)
+
+
+async def _topic(topic_id: UUID, broker: Broker) -> Topic | KafkaError:
+    try:
+        found = broker.topics.cached_by_id(topic_id) or await broker.topics.by_id(topic_id)
+    except KafkaError as error:
+        return error.bare()
+    return found or KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+async def acknowledged(
+    member_id: str, said: Mapping[Place, Sequence[AcknowledgementBatch]], parts: Mapping[Place, Opened]
+) -> dict[Place, KafkaError | None]:
+    """Have acknowledgements stored; the error of each partition that has any, None where there is none."""
+    if sum(map(len, said.values())) > MOST_RANGES:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"more than {MOST_RANGES} batches of acknowledgements")
+    waiting: dict[Place, asyncio.Future[None]] = {}
+    errors: dict[Place, KafkaError | None] = {}
+    for place, batches in said.items():
+        led = parts[place].led
+        try:
+            if isinstance(led, KafkaError):
+                raise led
+            waiting[place] = led.acknowledge(member_id, checked(batches))
+        except KafkaError as error:
+            errors[place] = error.bare()
+    for place, answer in waiting.items():
+        try:
+            await answer
+            errors[place] = None
+        except KafkaError as error:
+            errors[place] = error.bare()
+    return errors
+
+
+def checked(batches: Sequence[AcknowledgementBatch]) -> list[Acknowledgement]:
+    """What is said, in order; INVALID_REQUEST where that cannot be meant (Kafka's `validateAcknowledgementBatches`)."""
+    said: list[Acknowledgement] = []
+    least = 0
+    for one in batches:
+        count, types = one.last_offset - one.first_offset + 1, one.acknowledge_types
+        if one.first_offset < least or count <= 0:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "batches of acknowledgements are not in order")
+        if len(types) not in (1, count) or not all(0 <= kind <= REJECT for kind in types):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the types of acknowledgements are not known, or not enough")
+        least = one.last_offset + 1
+        if len(types) == 1:
+            said.append(Acknowledgement(one.first_offset, one.last_offset, types[0]))
+            continue
+        begin = 0
+        for at in range(1, count + 1):
+            if at == count or types[at] != types[begin]:
+                said.append(Acknowledgement(one.first_offset + begin, one.first_offset + at - 1, types[begin]))
+                begin = at
+    return said
+
+
+def leader_of(hints: leadership.LeaderHints, topic: str, partition: int, error: int) -> LeaderIdAndEpoch:
+    """Who leads it, for a client that has asked the wrong node; else nobody."""
+    return (hints.leader(topic, partition, error) if topic else None) or LeaderIdAndEpoch()

@@ -1,0 +1,295 @@
+"""A share partition that this node leads: reads its records, keeps the time of its locks, and has its state stored."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from bridge import codec
+from bridge.errors import KafkaError
+from bridge.groups.configs import (
+    BY_DURATION,
+    SHARE_DELIVERIES,
+    SHARE_ISOLATION,
+    SHARE_LOCK,
+    SHARE_LOCKS,
+    SHARE_RESET,
+    GroupConfigs,
+    duration_ms,
+)
+from bridge.groups.share.state_records import UNINITIALIZED, ShareWrite
+from bridge.kafka.error_codes import ErrorCode
+from bridge.runtime.futures import Waiter, loop_time, retrieve_exception
+from bridge.shares.persister import Persister, ends, told
+from bridge.shares.state import Acknowledgement, Acquired, Limits, SharePartition, Span
+from bridge.storage import entries
+from bridge.storage.partition import PartitionLog
+from bridge.telemetry import log as logging
+
+_log = logging.get(__name__)
+
+_AGAIN_SECONDS: Final = 1.0
+"""After how long a write that has failed is tried again, where nobody else writes meanwhile."""
+
+
+class Name(NamedTuple):
+    """What names a share partition."""
+
+    group_id: str
+    topic_id: UUID
+    partition: int
+
+
+class Found(NamedTuple):
+    """What a member has acquired, and the batches that have it; beside it they may have more."""
+
+    acquired: list[Acquired]
+    records: list[bytes]
+
+
+class LedPartition:
+    """One partition of a share group, from `open` on, until it is `closed`."""
+
+    def __init__(
+        self,
+        name: Name,
+        log: PartitionLog,
+        epoch: int,
+        persister: Persister,
+        configs: GroupConfigs,
+        on_closed: Callable[["LedPartition"], None],
+    ) -> None:
+        """`epoch`: that of its leader; `on_closed`: called once, when its state is not the one that counts any more."""
+        self.name = name
+        self.log = log
+        self.users = 0
+        """Requests that go on here."""
+        self._epoch = epoch
+        self._persister = persister
+        self._configs = configs
+        self._on_closed = on_closed
+        self._state = SharePartition(0)
+        self._state_epoch = self._q = 0
+        self._error: KafkaError | None = None
+        self._waiters: dict[Waiter, None] = {}
+        self._saying: list[asyncio.Future[None]] = []  # whose acknowledgements go with the next write
+        self._write: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._again: asyncio.TimerHandle | None = None
+        self._reading = asyncio.Lock()
+
+    @property
+    def limits(self) -> Limits:
+        """By the group's configs, as they are now."""
+        number, group_id = self._configs.number, self.name.group_id
+        return Limits(
+            number(group_id, SHARE_DELIVERIES), number(group_id, SHARE_LOCKS), number(group_id, SHARE_LOCK) / 1000
+        )
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing would be lost by closing it."""
+        return not self.users and not self._waiters and self._write is None and self._state.is_idle
+
+    @property
+    def acquired(self) -> int:
+        """How many offsets members have."""
+        return self._state.acquired
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it is of no use any more."""
+        return self._error is not None
+
+    async def open(self) -> None:
+        """Read the state, and find out where to begin if no leader has yet; KafkaError as consumers are told it."""
+        try:
+            read = await self._persister.read(*self.name, self._epoch)
+            self._state_epoch, self._q = read.state_epoch, read.q
+            start = await self._first_offset() if read.start == UNINITIALIZED else read.start
+            self._state = SharePartition(start, read.batches)
+            if read.start == UNINITIALIZED:
+                self._q += 1
+                write = ShareWrite(self._state_epoch, self._epoch, self._q, *self._state.begin_write())
+                await self._persister.write(*self.name, write)
+        except KafkaError as error:
+            raise told(error) from None
+
+    def close(self, error: KafkaError) -> None:
+        """Use it no more; who waits is told. What is being written is stored, or not."""
+        if self._error is not None:
+            return
+        self._error = error.bare()
+        for timer in (self._timer, self._again):
+            if timer is not None:
+                timer.cancel()
+        saying, self._saying = self._saying, []
+        for one in saying:
+            _fail(one, self._error)
+        self._on_closed(self)
+        self._wake()
+
+    # ---- members -----------------------------------------------------------------------------------------------------
+
+    def acknowledge(self, member: str, said: Sequence[Acknowledgement]) -> "asyncio.Future[None]":
+        """Done when it is stored; KafkaError at once where it may not be, as `SharePartition.acknowledge`."""
+        self._check()
+        is_news = self._state.acknowledge(member, said, self.limits, loop_time())
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        answer.add_done_callback(retrieve_exception)
+        if is_news:
+            self._saying.append(answer)
+        else:
+            answer.set_result(None)
+        self._changed()
+        return answer
+
+    def release(self, member: str, *, counts: bool) -> None:
+        """Give what a member has to others, as `SharePartition.release`."""
+        if self._error is None and self._state.release(member, self.limits, counts=counts):
+            self._changed()
+
+    async def acquire(
+        self, member: str, most: int, max_bytes: int, timeout_seconds: float, is_wanted: Callable[[], bool]
+    ) -> Found | None:
+        """Give a member what can be had; None: nothing at present, `add_waiter` tells when to look again.
+
+        `most`: about how many records; `is_wanted`: asked when the records are there. KafkaError of reading.
+        """
+        async with self._reading:
+            while True:
+                self._check()
+                limits = self.limits
+                self._state.expire(limits, loop_time())
+                self._state.move_start(self.log.known_start)
+                position = self._state.position(limits)
+                read = [] if position is None else await self._read(position, max_bytes, timeout_seconds)
+                self._check()
+                if not read or position is None or not is_wanted():
+                    self._changed()
+                    return None
+                spans = [one for batch in read for one in _spans(batch)]
+                acquired = self._state.acquire(member, position, spans, most, limits, loop_time())
+                self._changed()
+                if acquired:
+                    return Found(acquired, [batch for batch in read if _has_any(batch, acquired)])
+                if self._state.position(limits) == position:
+                    return None
+
+    def add_waiter(self, waiter: Waiter) -> None:
+        """Wake it, once, when more can be acquired, or the partition is closed; the log's end wakes for itself."""
+        self._waiters[waiter] = None
+
+    def remove_waiter(self, waiter: Waiter) -> None:
+        """Forget it."""
+        self._waiters.pop(waiter, None)
+
+    # ---- within ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _is_committed(self) -> bool:
+        return self._configs.value(self.name.group_id, SHARE_ISOLATION) == "read_committed"
+
+    async def _first_offset(self) -> int:
+        reset = self._configs.value(self.name.group_id, SHARE_RESET)
+        if reset == "earliest":
+            return await self.log.earliest()
+        if reset.startswith(BY_DURATION):
+            ago = duration_ms(reset.removeprefix(BY_DURATION)) or 0
+            found = await self.log.at_time(max(int(time.time() * 1000) - ago, 0))
+            if found is not None:
+                return found.offset
+        return await self.log.latest(committed=self._is_committed)
+
+    async def _read(self, position: int, max_bytes: int, timeout_seconds: float) -> list[bytes]:
+        committed = self._is_committed
+        found = self.log.read_nowait(position, max_bytes, committed=committed)
+        if found is not None:
+            return found
+        try:
+            return await self.log.read(position, max_bytes, timeout_seconds, committed=committed)
+        except KafkaError as error:
+            start = await self.log.earliest() if error.code == ErrorCode.OFFSET_OUT_OF_RANGE else -1
+            if start <= position:
+                raise
+            self._state.move_start(start)
+            return await self.log.read(start, max_bytes, timeout_seconds, committed=committed)
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._error.bare()
+
+    def _changed(self) -> None:
+        """Set what goes on by itself."""
+        self._set_timer()
+        if self._state.has_news and self._write is None and self._error is None:
+            self._write = asyncio.get_running_loop().create_task(self._write_all(), name="write share state")
+        self._wake()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        deadline = self._state.deadline
+        at_work = self._error is None and deadline < inf
+        self._timer = asyncio.get_running_loop().call_at(deadline, self._expire) if at_work else None
+
+    def _expire(self) -> None:
+        self._state.expire(self.limits, loop_time())
+        self._changed()
+
+    def _wake(self) -> None:
+        if self._error is not None or self._state.position(self.limits) is not None:
+            waiters, self._waiters = self._waiters, {}
+            for waiter in waiters:
+                waiter.woken(self)
+
+    async def _write_all(self) -> None:
+        """Have what has changed stored, until nothing is left; one write at a time."""
+        try:
+            while self._state.has_news and self._error is None:
+                saying, self._saying = self._saying, []
+                if not await self._write_once(saying):
+                    break
+        finally:
+            self._write = None
+        if self._error is None and self._state.has_news:
+            self._again = asyncio.get_running_loop().call_later(_AGAIN_SECONDS, self._changed)
+
+    async def _write_once(self, saying: "Sequence[asyncio.Future[None]]") -> bool:
+        self._q += 1
+        write = ShareWrite(self._state_epoch, self._epoch, self._q, *self._state.begin_write())
+        try:
+            await self._persister.write(*self.name, write)
+        except KafkaError as error:
+            _log.warning("! share state not stored", extra={**self.name._asdict(), "reason": str(error)})
+            self._state.failed(self.limits, loop_time())
+            for one in saying:
+                _fail(one, told(error))
+            if ends(error):
+                self.close(told(error))
+            self._set_timer()
+            self._wake()
+            return False
+        self._state.written()
+        for one in saying:
+            if not one.done():
+                one.set_result(None)
+        self._wake()
+        return True
+
+
+def _fail(answer: "asyncio.Future[None]", error: KafkaError) -> None:
+    if not answer.done():
+        answer.set_exception(error.bare())
+
+
+def _spans(data: bytes) -> list[Span]:
+    headers = [codec.read_header(one) for one in entries.split(memoryview(data))]
+    return [(one.base_offset, one.base_offset + one.last_offset_delta) for one in headers]
+
+
+def _has_any(data: bytes, acquired: Sequence[Acquired]) -> bool:
+    spans = _spans(data)
+    return any(one.first <= spans[-1][1] and one.last >= spans[0][0] for one in acquired)

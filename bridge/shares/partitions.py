@@ -1,0 +1,83 @@
+"""The share partitions that this node leads, of one namespace, and the sessions of the members that read them."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+from uuid import UUID
+
+from bridge.errors import KafkaError
+from bridge.groups.configs import GroupConfigs
+from bridge.kafka.error_codes import ErrorCode
+from bridge.runtime.futures import wait_shared
+from bridge.shares.partition import LedPartition, Name
+from bridge.shares.persister import Persister
+from bridge.shares.sessions import ShareSessions
+from bridge.storage.partition import PartitionLog
+
+_CHANGED: Final = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the state of the share partition was changed")
+
+
+class Shares:
+    """All share partitions of one namespace that somebody reads here."""
+
+    def __init__(self, persister: Persister, configs: GroupConfigs) -> None:
+        self.configs = configs
+        self.sessions = ShareSessions(self._close_if_idle)
+        self._persister = persister
+        self._led: dict[Name, LedPartition] = {}
+        self._opening: dict[Name, asyncio.Task[LedPartition]] = {}
+
+    async def led(self, name: Name, log: PartitionLog, epoch: int) -> LedPartition:
+        """The share partition, whose log this is; KafkaError as consumers are told it."""
+        found = self._led.get(name)
+        if found is None:
+            opening = self._opening.get(name)
+            if opening is None:
+                opening = asyncio.get_running_loop().create_task(self._open(name, log, epoch), name="open share")
+                self._opening[name] = opening
+            found = await wait_shared(opening, _CHANGED.bare())
+        found.log = log
+        return found
+
+    def changed(self, group_id: str, topic_id: UUID, partition: int) -> None:
+        """Somebody else than the leader has changed a state (`ShareStates.on_changed`)."""
+        name = Name(group_id, topic_id, partition)
+        opening = self._opening.pop(name, None)
+        if opening is not None:
+            opening.cancel()
+        found = self._led.get(name)
+        if found is not None:
+            found.close(_CHANGED)
+
+    def unload(self, lost: Callable[[str], bool]) -> None:
+        """Another node coordinates these groups now."""
+        for name in [one for one in (*self._led, *self._opening) if lost(one.group_id)]:
+            self.changed(*name)
+
+    def acquired(self) -> int:
+        """How many records members have."""
+        return sum(one.acquired for one in self._led.values())
+
+    def stop(self) -> None:
+        """The process stops: who waits is told."""
+        self.unload(lambda _: True)
+
+    async def _open(self, name: Name, log: PartitionLog, epoch: int) -> LedPartition:
+        opening = self._opening[name]
+        led = LedPartition(name, log, epoch, self._persister, self.configs, self._closed)
+        try:
+            await led.open()
+        finally:
+            if self._opening.get(name) is opening:
+                del self._opening[name]
+        self._led[name] = led
+        return led
+
+    def _closed(self, led: LedPartition) -> None:
+        if self._led.get(led.name) is led:
+            del self._led[led.name]
+
+    def _close_if_idle(self, led: LedPartition) -> None:
+        """Nobody may read it any more; who does opens it again."""
+        if led.is_idle:
+            led.close(_CHANGED)

@@ -1,0 +1,93 @@
+"""Share sessions (KIP-932): what one member of a share group reads at this node, over one connection.
+
+When the connection closes, the session does, and what its member has is given to others.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+from uuid import UUID
+
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.shares.partition import LedPartition
+
+MOST_SESSIONS: Final = 2000
+"""Of one node and namespace (Kafka's group.share.max.share.sessions)."""
+OPENS: Final = 0
+CLOSES: Final = -1
+"""Epochs of the request that opens a session, and of that which closes it."""
+_LAST_EPOCH: Final = 2**31 - 1
+
+Place: TypeAlias = tuple[UUID, int]
+"""A topic's id, and a partition."""
+
+
+@dataclass(slots=True, eq=False)
+class ShareSession:
+    """One member's."""
+
+    group_id: str
+    member_id: str
+    connection: int
+    epoch: int = 1
+    """That of the next request."""
+    partitions: dict[Place, None] = field(default_factory=dict)
+    """In the order in which they are to be read."""
+    read: dict[LedPartition, None] = field(default_factory=dict)
+    """Of which it has had records."""
+    is_open: bool = True
+
+
+class ShareSessions:
+    """Those of one namespace."""
+
+    def __init__(self, on_left: Callable[[LedPartition], None]) -> None:
+        """`on_left`: called for each partition that a session that closes has read."""
+        self._on_left = on_left
+        self._sessions: dict[tuple[str, str], ShareSession] = {}
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no place for another one."""
+        return len(self._sessions) >= MOST_SESSIONS
+
+    def open(self, group_id: str, member_id: str, connection: int) -> ShareSession:
+        """A new session, in the place of the member's present one; SHARE_SESSION_LIMIT_REACHED."""
+        present = self._sessions.get((group_id, member_id))
+        if present is not None:
+            self.close(present, counts=True)
+        if self.is_full:
+            raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
+        made = self._sessions[group_id, member_id] = ShareSession(group_id, member_id, connection)
+        return made
+
+    def next(self, group_id: str, member_id: str, epoch: int) -> ShareSession:
+        """The member's session, for its next request, or for the last one with the epoch −1.
+
+        SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH.
+        """
+        found = self._sessions.get((group_id, member_id))
+        if found is None:
+            raise KafkaError(ErrorCode.SHARE_SESSION_NOT_FOUND)
+        if epoch != CLOSES:
+            if epoch != found.epoch:
+                raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+            found.epoch = 1 if epoch == _LAST_EPOCH else epoch + 1
+        return found
+
+    def close(self, session: ShareSession, *, counts: bool) -> None:
+        """End it, and give what its member has to others; `counts`: as `SharePartition.release`."""
+        if not session.is_open:
+            return
+        session.is_open = False
+        key = session.group_id, session.member_id
+        if self._sessions.get(key) is session:
+            del self._sessions[key]
+        for led in session.read:
+            led.release(session.member_id, counts=counts)
+            self._on_left(led)
+        session.read.clear()

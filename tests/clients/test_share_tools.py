@@ -1,0 +1,69 @@
+"""Kafka's tools for share groups, as their users call them. `--reset-offsets` is not in the tool of Kafka 4.1 yet."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from bridge.apis import share_group_heartbeat
+from bridge.kafka.error_codes import ErrorCode
+from tests.apis.wire import ask_at
+from tests.clients.endpoint import Endpoint, unique
+from tests.clients.model import attempts
+from tests.clients.scene import PARTITIONS, Scene
+from tests.support.group_tool import table
+from tests.support.java import run_tool
+
+SHARES = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
+ALL_GROUPS = "org.apache.kafka.tools.GroupsCommand"
+
+
+def tool(endpoint: Endpoint, *arguments: str, main_class: str = SHARES) -> str:
+    return run_tool(main_class, "--bootstrap-server", endpoint.kafka, *arguments)
+
+
+def beat(endpoint: Endpoint, group: str, epoch: int, *topics: str) -> share_group_heartbeat.Response:
+    request = share_group_heartbeat.Request(
+        group_id=group, member_id="m", member_epoch=epoch, subscribed_topic_names=list(topics) or None
+    )
+    for _ in attempts("the coordinator of a share group"):
+        answer: share_group_heartbeat.Response = ask_at(endpoint.kafka, share_group_heartbeat.API, request)
+        if not ErrorCode(answer.error_code).retriable:
+            assert answer.error_code == ErrorCode.NONE, answer
+            return answer
+    raise AssertionError("not reached")
+
+
+@pytest.fixture
+def group(endpoint: Endpoint, scene: Scene) -> str:
+    """A share group of one member, which has every partition of the scene's topic."""
+    name = unique("shares")
+    scene.write(30)
+    epoch = 0
+    for _ in attempts("partitions"):  # Kafka assigns them some time later, when it has made their states
+        answer = beat(endpoint, name, epoch, scene.topic)
+        epoch = answer.member_epoch
+        if answer.assignment is not None and answer.assignment.topic_partitions:
+            return name
+    raise AssertionError("not reached")
+
+
+def test_a_share_group_is_listed_described_and_deleted(endpoint: Endpoint, scene: Scene, group: str) -> None:
+    of_group = ["--group", group]
+    assert group in tool(endpoint, "--list").split()
+    rows = table(tool(endpoint, "--list", "--state", "stable"))
+    assert [row["STATE"] for row in rows if row["GROUP"] == group] == ["Stable"]
+    (row,) = [one for one in table(tool(endpoint, "--list", main_class=ALL_GROUPS)) if one["GROUP"] == group]
+    assert (row["TYPE"], row["PROTOCOL"]) == ("Share", "share")
+    (row,) = table(tool(endpoint, "--describe", "--members", *of_group))
+    assert row["CONSUMER-ID"] == "m"
+    assert f"{scene.topic}:{','.join(map(str, range(PARTITIONS)))}" in row.values()
+    assert "Stable" in tool(endpoint, "--describe", "--state", *of_group)
+    rows = table(tool(endpoint, "--describe", "--offsets", *of_group))
+    assert {(row["TOPIC"], row["START-OFFSET"]) for row in rows} == {(scene.topic, "-")}
+    beat(endpoint, group, -1)
+    (row,) = table(tool(endpoint, "--delete-offsets", *of_group, "--topic", scene.topic), "TOPIC")
+    assert (row["TOPIC"], row["STATUS"]) == (scene.topic, "Successful")
+    assert re.search("success", tool(endpoint, "--delete", *of_group), re.I)
+    assert group not in tool(endpoint, "--list").split()

@@ -1,0 +1,267 @@
+"""Java's KafkaShareConsumer: acknowledgements of each kind, locks, members side by side, where groups begin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.apis.wire import unique
+from tests.support.bridges import BridgeThread
+from tests.support.driver import Driver
+from tests.support.java import KAFKA, java_driver
+
+SOURCES = Path(__file__).parent / "java"
+_POLL_MS = 1000
+_MOST_POLLS = 60
+
+
+@pytest.fixture(scope="module")
+def new_driver(bridge: BridgeThread, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Driver]:
+    return lambda: java_driver(SOURCES, KAFKA, bridge.kafka, tmp_path_factory.mktemp("share") / "driver")
+
+
+@pytest.fixture(scope="module")
+def driver(new_driver: Callable[[], Driver]) -> Iterator[Driver]:
+    with closing(new_driver()) as running:
+        yield running
+
+
+def until(what: str, looks: Callable[[], bool]) -> None:
+    """Polls that are not empty for nothing: a lock of 15 s, and a session, end within so many."""
+    for _ in range(_MOST_POLLS):
+        if looks():
+            return
+    raise AssertionError(f"{what} did not come")
+
+
+class Member:
+    """One consumer in a driver."""
+
+    _numbers = count()
+
+    def __init__(
+        self, driver: Driver, group: Group, mode: str = "explicit", settings: Mapping[str, object] | None = None
+    ) -> None:
+        self._driver = driver
+        self._id = f"member-{next(self._numbers)}"
+        driver.call(
+            "join", member_id=self._id, group=group.name, topic=group.topic, mode=mode, settings=dict(settings or {})
+        )
+
+    def poll(self, ms: int = _POLL_MS) -> list[tuple[int, str, int]]:
+        """Offsets, values, and the how many-th delivery it is."""
+        return [
+            (offset, value, delivery)
+            for offset, value, delivery in self._driver.call("poll", member_id=self._id, ms=ms)
+        ]
+
+    def first(self) -> list[tuple[int, str, int]]:
+        """The first poll that brings any."""
+        found: list[tuple[int, str, int]] = []
+
+        def looks() -> bool:
+            found.extend(self.poll())
+            return bool(found)
+
+        until("records", looks)
+        return found
+
+    def say(self, offset: int, type: str = "ACCEPT") -> None:
+        self._driver.call("acknowledge", member_id=self._id, offset=offset, type=type)
+
+    def commit(self) -> list[str]:
+        """The errors."""
+        return list(self._driver.call("commit", member_id=self._id))
+
+    def accept_all(self, polled: list[tuple[int, str, int]]) -> None:
+        for offset, _, _ in polled:
+            self.say(offset)
+        assert self.commit() == []
+
+    def close(self) -> None:
+        self._driver.call("close", member_id=self._id)
+
+
+class Group:
+    """A share group of its own, and a topic with one partition."""
+
+    def __init__(self, driver: Driver, **configs: object) -> None:
+        self._driver = driver
+        self.name, self.topic = unique("share"), unique("shared")
+        driver.call("create", topic=self.topic, partitions=1)
+        named = {f"share.{name.replace('_', '.')}": value for name, value in configs.items()}
+        driver.call("configure", group=self.name, configs={"share.auto.offset.reset": "earliest"} | named)
+
+    def produce(self, *values: str, **how: object) -> None:
+        self._driver.call("produce", topic=self.topic, values=values, **how)
+
+
+def _values(polled: list[tuple[int, str, int]]) -> list[str]:
+    return [value for _, value, _ in polled]
+
+
+def test_implicit_acknowledgement(driver: Driver) -> None:
+    group = Group(driver)
+    group.produce(*map(str, range(100)))
+    with closing(Member(driver, group, "implicit")) as member:
+        seen: list[str] = []
+
+        def all_seen() -> bool:
+            seen.extend(_values(member.poll()))
+            return len(seen) >= 100
+
+        until("all records", all_seen)
+        assert sorted(map(int, seen)) == list(range(100))
+        assert member.commit() == []
+    group.produce("next")
+    with closing(Member(driver, group, "implicit")) as member:
+        assert member.first() == [(100, "next", 1)]
+
+
+def test_accept_release_and_reject(driver: Driver) -> None:
+    group = Group(driver)
+    group.produce("a", "b", "c", "d")
+    with closing(Member(driver, group)) as member:
+        assert member.first() == [(0, "a", 1), (1, "b", 1), (2, "c", 1), (3, "d", 1)]
+        for offset, kind in enumerate(("ACCEPT", "RELEASE", "REJECT", "RELEASE")):
+            member.say(offset, kind)
+        assert member.commit() == []
+        again = member.first()
+        assert again == [(1, "b", 2), (3, "d", 2)]
+        member.accept_all(again)
+        assert member.poll() == []
+
+
+def test_two_members_share_a_partition(driver: Driver) -> None:
+    group = Group(driver)
+    settings = {"max.poll.records": 5}
+    with (
+        closing(Member(driver, group, settings=settings)) as one,
+        closing(Member(driver, group, settings=settings)) as two,
+    ):
+        seen: list[str] = []
+        by: dict[Member, int] = {one: 0, two: 0}
+        assert [*one.poll(), *two.poll()] == []
+        group.produce(*map(str, range(60)), one_each=True)
+
+        def all_seen() -> bool:
+            for member in by:
+                polled = member.poll()
+                by[member] += len(polled)
+                seen.extend(_values(polled))
+                member.accept_all(polled)
+            return len(seen) >= 60
+
+        until("all records", all_seen)
+        assert sorted(map(int, seen)) == list(range(60))
+        assert all(by.values())
+
+
+def test_a_consumer_that_is_killed_gives_back_what_it_had(driver: Driver, new_driver: Callable[[], Driver]) -> None:
+    group = Group(driver)
+    group.produce("a", "b")
+    with closing(new_driver()) as other:
+        lost = Member(other, group)
+        assert _values(lost.first()) == ["a", "b"]
+        other.kill()
+        with closing(Member(driver, group)) as member:
+            again = member.first()
+            assert again == [(0, "a", 2), (1, "b", 2)]
+            member.accept_all(again)
+
+
+def test_a_lock_runs_out(driver: Driver) -> None:
+    group = Group(driver, record_lock_duration_ms=15000)
+    group.produce("a")
+    with closing(Member(driver, group)) as slow, closing(Member(driver, group)) as other:
+        assert slow.first() == [(0, "a", 1)]
+        again = other.first()
+        assert again == [(0, "a", 2)]
+        slow.say(0)
+        assert slow.commit() == ["InvalidRecordStateException"]
+        other.accept_all(again)
+
+
+def test_a_poison_record_is_archived(driver: Driver) -> None:
+    group = Group(driver, delivery_count_limit=3)
+    group.produce("good", "poison", "good too")
+    with closing(Member(driver, group)) as member:
+        deliveries: list[list[tuple[int, str, int]]] = []
+        done: set[str] = set()
+
+        def are_done() -> bool:
+            polled = member.poll()
+            if polled:
+                deliveries.append(polled)
+                is_bad = "poison" in _values(polled)
+                for offset, value, _ in polled:
+                    member.say(offset, "RELEASE" if is_bad else "ACCEPT")
+                    done.update(() if is_bad else {value})
+                assert member.commit() == []
+            return done == {"good", "good too"} and any(
+                one[1:] == ("poison", 3) for polled in deliveries for one in polled
+            )
+
+        until("the others", are_done)
+        assert [(1, "poison", 3)] in deliveries
+        assert member.poll() == []
+        group.produce("next")
+        assert member.first() == [(3, "next", 1)]
+
+
+def test_where_a_group_begins(driver: Driver) -> None:
+    latest, by_time = Group(driver, auto_offset_reset="latest"), Group(driver, auto_offset_reset="by_duration:PT1H")
+    for group in (latest, by_time):
+        group.produce("before")
+    with closing(Member(driver, latest)) as member, closing(Member(driver, by_time)) as other:
+        assert other.first() == [(0, "before", 1)]
+        until("a record from after the beginning", lambda: _begins(member, latest))
+
+
+def _begins(member: Member, group: Group) -> bool:
+    """The partition's place is known when the first record comes that was written after it."""
+    group.produce("after")
+    polled = member.poll()
+    assert set(_values(polled)) <= {"after"}
+    return bool(polled)
+
+
+@pytest.mark.parametrize(("isolation", "seen"), [
+    ("read_committed", {"plain", "committed", "last"}),
+    ("read_uncommitted", {"plain", "committed", "aborted", "last"}),
+])  # fmt: skip
+def test_transactions(driver: Driver, isolation: str, seen: set[str]) -> None:
+    group = Group(driver, isolation_level=isolation)
+    group.produce("plain")
+    group.produce("aborted", end="abort")
+    group.produce("committed", end="commit")
+    group.produce("last")
+    with closing(Member(driver, group)) as member:
+        found: set[str] = set()
+
+        def has_last() -> bool:
+            polled = member.poll()
+            found.update(_values(polled))
+            member.accept_all(polled)
+            return "last" in found
+
+        until("the last record", has_last)
+        assert found == seen
+
+
+def test_what_an_orderly_end_gives_back_does_not_count(driver: Driver) -> None:
+    group = Group(driver)
+    group.produce("a", "b", "c")
+    leaving: Any = Member(driver, group)
+    assert len(leaving.first()) == 3
+    leaving.say(0)
+    leaving.say(1, "RELEASE")
+    leaving.say(2, "RELEASE")
+    leaving.close()
+    with closing(Member(driver, group)) as member:
+        assert member.first() == [(1, "b", 2), (2, "c", 2)]
