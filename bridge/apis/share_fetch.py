@@ -95,7 +95,7 @@ class PartitionData:
     acknowledge_error_code: Int16 = 0
     acknowledge_error_message: str | None = None
     current_leader: LeaderIdAndEpoch = field(default_factory=LeaderIdAndEpoch)
-    records: RecordBuffers | None = field(default=(), repr=False)
+    records: RecordBuffers = field(default=(), repr=False)
     acquired_records: list[AcquiredRecords] = field(default_factory=list)
 
 

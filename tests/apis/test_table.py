@@ -69,6 +69,13 @@ TABLE = {
     69: ("ConsumerGroupDescribe", 0, 1),
     74: ("ListConfigResources", 0, 1),
     75: ("DescribeTopicPartitions", 0, 0),
+    76: ("ShareGroupHeartbeat", 1, 1),
+    77: ("ShareGroupDescribe", 1, 1),
+    78: ("ShareFetch", 1, 1),
+    79: ("ShareAcknowledge", 1, 1),
+    90: ("DescribeShareGroupOffsets", 0, 0),
+    91: ("AlterShareGroupOffsets", 0, 0),
+    92: ("DeleteShareGroupOffsets", 0, 0),
 }
 
 
@@ -80,12 +87,14 @@ def test_the_table_is_the_one_that_clients_were_tested_with() -> None:
 SERVED_BY = {
     ServedBy.LEADER: {
         "Produce", "Fetch", "ListOffsets", "OffsetForLeaderEpoch", "DeleteRecords", "DescribeProducers",
-        "WriteTxnMarkers",
+        "WriteTxnMarkers", "ShareFetch", "ShareAcknowledge",
     },
     ServedBy.COORDINATOR: {
         "OffsetCommit", "OffsetFetch", "OffsetDelete", "JoinGroup", "Heartbeat", "LeaveGroup", "SyncGroup",
         "DescribeGroups", "DeleteGroups", "ConsumerGroupHeartbeat", "ConsumerGroupDescribe",
         "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit", "DescribeTransactions",
+        "ShareGroupHeartbeat", "ShareGroupDescribe", "DescribeShareGroupOffsets", "AlterShareGroupOffsets",
+        "DeleteShareGroupOffsets",
     },
     # of configs those of brokers
     ServedBy.ITSELF: {
@@ -104,11 +113,11 @@ def test_who_serves_what() -> None:
 
 
 NOT_SERVED = {
-    # share groups and streams groups
-    "ShareGroupHeartbeat", "ShareGroupDescribe", "ShareFetch", "ShareAcknowledge", "InitializeShareGroupState",
-    "ReadShareGroupState", "WriteShareGroupState", "DeleteShareGroupState", "ReadShareGroupStateSummary",
-    "DescribeShareGroupOffsets", "AlterShareGroupOffsets", "DeleteShareGroupOffsets", "StreamsGroupHeartbeat",
-    "StreamsGroupDescribe",
+    # between brokers of share groups
+    "InitializeShareGroupState", "ReadShareGroupState", "WriteShareGroupState", "DeleteShareGroupState",
+    "ReadShareGroupStateSummary",
+    # streams groups
+    "StreamsGroupHeartbeat", "StreamsGroupDescribe",
     # a broker without a plug-in for them does not offer them either
     "GetTelemetrySubscriptions", "PushTelemetry",
     # controllers' own
