@@ -272,6 +272,11 @@ class LedPartition:
             self._set_timer()
             self._wake()
             return False
+        except BaseException:
+            self.close(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
+            for one in saying:
+                _fail(one, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
+            raise
         self._state.written()
         for one in saying:
             if not one.done():
