@@ -29,6 +29,7 @@ from bridge.shares.partition import Found, LedPartition
 from bridge.shares.partitions import Shares
 from bridge.shares.sessions import CLOSES, MOST_SESSIONS, OPENS, Place, ShareSession
 from bridge.storage.error_mapping import fetch_error
+from bridge.storage.read.log_end import LogEnd
 from bridge.telemetry.record_counts import sent
 
 _READ_SECONDS: Final = 2.0
@@ -211,13 +212,13 @@ async def _read(
 @contextmanager
 def _woken_by(used: Sequence[LedPartition], waiter: FutureWaiter) -> Iterator[None]:
     """Add the waiter before looking, so that nothing in between is missed."""
-    ends = [one.log.end for one in used]
-    for place in (*used, *ends):
+    places: list[LedPartition | LogEnd] = [*used, *(one.log.end for one in used)]
+    for place in places:
         place.add_waiter(waiter)
     try:
         yield
     finally:
-        for place in (*used, *ends):
+        for place in places:
             place.remove_waiter(waiter)
 
 

@@ -137,6 +137,18 @@ async def test_a_write_that_ends_in_another_error_leaves_nobody_waiting() -> Non
     assert led.is_closed
 
 
+async def test_who_looks_in_vain_wakes_nobody() -> None:
+    bench = _Bench()
+    led = await bench.led()
+    await _acquire(led)
+    waiter = FutureWaiter()
+    led.add_waiter(waiter)
+    assert await _acquire(led, "b") == []
+    assert not waiter.future.done()
+    await led.acknowledge("a", _ALL)
+    await waiter.future
+
+
 async def test_a_group_that_is_lost() -> None:
     bench = _Bench()
     led = await bench.led()
