@@ -6,8 +6,8 @@ records, `max_wait_ms` at most. It has whole batches, and says which of their of
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -29,6 +29,7 @@ from bridge.shares.partition import Found, LedPartition
 from bridge.shares.partitions import Shares
 from bridge.shares.sessions import CLOSES, MOST_SESSIONS, OPENS, Place, ShareSession
 from bridge.storage.error_mapping import fetch_error
+from bridge.storage.read.log_end import LogEnd
 from bridge.telemetry.record_counts import sent
 
 _READ_SECONDS: Final = 2.0
@@ -189,27 +190,36 @@ async def _read(
             part.error = part.opened.led
         else:
             led[place] = part.opened.led
-    for one in led.values():
+    used = list(led.values())
+    for one in used:
         one.users += 1
     try:
         while found.is_open and not any(_is_told(part.error) for part in parts.values()):
             waiter = FutureWaiter()
-            for one in led.values():
-                one.add_waiter(waiter)
-                one.log.end.add_waiter(waiter)
-            try:
+            with _woken_by(used, waiter):
                 if await _look(found, led, parts, request, broker, session) or loop_time() >= until:
                     return
                 with suppress(TimeoutError):
                     async with asyncio.timeout_at(until):
                         await waiter.future
-            finally:
-                for one in led.values():
-                    one.remove_waiter(waiter)
-                    one.log.end.remove_waiter(waiter)
     finally:
-        for one in led.values():
+        for one in used:
             one.users -= 1
+            if not found.is_open and broker.shares is not None:
+                broker.shares.close_if_idle(one)
+
+
+@contextmanager
+def _woken_by(used: Sequence[LedPartition], waiter: FutureWaiter) -> Iterator[None]:
+    """Add the waiter before looking, so that nothing in between is missed."""
+    places: list[LedPartition | LogEnd] = [*used, *(one.log.end for one in used)]
+    for place in places:
+        place.add_waiter(waiter)
+    try:
+        yield
+    finally:
+        for place in places:
+            place.remove_waiter(waiter)
 
 
 async def _look(

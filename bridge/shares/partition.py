@@ -136,6 +136,7 @@ class LedPartition:
     def acknowledge(self, member: str, said: Sequence[Acknowledgement]) -> "asyncio.Future[None]":
         """Done when it is stored; KafkaError at once where it may not be, as `SharePartition.acknowledge`."""
         self._check()
+        self._expire_now()
         is_news = self._state.acknowledge(member, said, self.limits, loop_time())
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         answer.add_done_callback(retrieve_exception)
@@ -143,7 +144,7 @@ class LedPartition:
             self._saying.append(answer)
         else:
             answer.set_result(None)
-        self._changed()
+        self._go_on()
         return answer
 
     def release(self, member: str, *, counts: bool) -> None:
@@ -162,17 +163,17 @@ class LedPartition:
             while True:
                 self._check()
                 limits = self.limits
-                self._state.expire(limits, loop_time())
+                self._expire_now()
                 self._state.move_start(self.log.known_start)
                 position = self._state.position(limits)
                 read = [] if position is None else await self._read(position, max_bytes, timeout_seconds)
                 self._check()
                 if not read or position is None or not is_wanted():
-                    self._changed()
+                    self._go_on()
                     return None
                 spans = [one for batch in read for one in _spans(batch)]
                 acquired = self._state.acquire(member, position, spans, most, limits, loop_time())
-                self._changed()
+                self._go_on()
                 if acquired:
                     return Found(acquired, [batch for batch in read if _has_any(batch, acquired)])
                 if self._state.position(limits) == position:
@@ -222,11 +223,20 @@ class LedPartition:
             raise self._error.bare()
 
     def _changed(self) -> None:
-        """Set what goes on by itself."""
+        """There may be more to acquire."""
+        self._go_on()
+        self._wake()
+
+    def _expire_now(self) -> None:
+        """What has run out of its lock is there for all; who waits is told only then, for it looks itself."""
+        if self._state.expire(self.limits, loop_time()):
+            self._wake()
+
+    def _go_on(self) -> None:
+        """Set what goes on by itself; nobody is woken, or one that looks in vain would wake itself for ever."""
         self._set_timer()
         if self._state.has_news and self._write is None and self._error is None:
             self._write = asyncio.get_running_loop().create_task(self._write_all(), name="write share state")
-        self._wake()
 
     def _set_timer(self) -> None:
         if self._timer is not None:
@@ -272,6 +282,11 @@ class LedPartition:
             self._set_timer()
             self._wake()
             return False
+        except BaseException:
+            self.close(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
+            for one in saying:
+                _fail(one, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
+            raise
         self._state.written()
         for one in saying:
             if not one.done():

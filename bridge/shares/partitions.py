@@ -22,7 +22,7 @@ class Shares:
 
     def __init__(self, persister: Persister, configs: GroupConfigs) -> None:
         self.configs = configs
-        self.sessions = ShareSessions(self._close_if_idle)
+        self.sessions = ShareSessions(self.close_if_idle)
         self._persister = persister
         self._led: dict[Name, LedPartition] = {}
         self._opening: dict[Name, asyncio.Task[LedPartition]] = {}
@@ -62,6 +62,11 @@ class Shares:
         """The process stops: who waits is told."""
         self.unload(lambda _: True)
 
+    def close_if_idle(self, led: LedPartition) -> None:
+        """Perhaps nobody reads it any more; who does opens it again."""
+        if led.is_idle:
+            led.close(_CHANGED)
+
     async def _open(self, name: Name, log: PartitionLog, epoch: int) -> LedPartition:
         opening = self._opening[name]
         led = LedPartition(name, log, epoch, self._persister, self.configs, self._closed)
@@ -76,8 +81,3 @@ class Shares:
     def _closed(self, led: LedPartition) -> None:
         if self._led.get(led.name) is led:
             del self._led[led.name]
-
-    def _close_if_idle(self, led: LedPartition) -> None:
-        """Nobody may read it any more; who does opens it again."""
-        if led.is_idle:
-            led.close(_CHANGED)

@@ -152,7 +152,7 @@ class NamespaceServices:
             groups=self.groups,
             offsets=self.offsets,
             transactions=self.transactions,
-            shares=self.shares,
+            shares=None if own.shares is None else self.shares,
             other_nodes=None if own.other_nodes is None else own.other_nodes.of(self.name),
             shared_responses=SharedResponses(),
             authorization=None if own.authorization is None else own.authorization.of(self.name),

@@ -6,11 +6,12 @@ import re
 
 import pytest
 
-from bridge.apis import share_group_heartbeat
+from bridge.apis import find_coordinator, share_group_heartbeat
 from bridge.kafka.error_codes import ErrorCode
 from tests.apis.wire import ask_at
 from tests.clients.endpoint import Endpoint, unique
 from tests.clients.model import attempts
+from tests.clients.refusals import groups
 from tests.clients.scene import PARTITIONS, Scene
 from tests.support.group_tool import table
 from tests.support.java import run_tool
@@ -40,6 +41,9 @@ def group(endpoint: Endpoint, scene: Scene) -> str:
     """A share group of one member, which has every partition of the scene's topic."""
     name = unique("shares")
     scene.write(30)
+    ask_at(
+        endpoint.kafka, find_coordinator.API, groups.find(name)
+    )  # Kafka sets coordinators up when they are asked for
     epoch = 0
     for _ in attempts("partitions"):  # Kafka assigns them some time later, when it has made their states
         answer = beat(endpoint, name, epoch, scene.topic)

@@ -197,3 +197,11 @@ async def test_a_group_that_is_lost_is_asked_for_elsewhere() -> None:
     bench.store.release()
     assert (await written).epoch == 1
     assert bench.metrics.loaded.value == 0
+
+
+async def test_it_is_seen_among_the_groups_in_memory() -> None:
+    bench = ShareBench()
+    await bench.beat("m", 0, topics=frozenset("t"), client_id="c", client_host="/127.0.0.1")
+    assert list(bench.groups.in_memory.names()) == ["g"]
+    assert tuple(bench.groups.in_memory.summary("g")) == ("g", "share", "Stable", 1, 1)
+    assert [tuple(one) for one in bench.groups.in_memory.members("g")] == [("m", None, "c", "/127.0.0.1")]

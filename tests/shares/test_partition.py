@@ -1,0 +1,158 @@
+"""A share partition that is led here: what is not stored, what another leader has taken, who waits."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+
+from bridge.codec import Rebuild, Record, build_batch
+from bridge.config import GroupSettings
+from bridge.errors import KafkaError
+from bridge.groups.configs import GroupConfigs
+from bridge.groups.share.states import ShareStates
+from bridge.kafka.error_codes import ErrorCode
+from bridge.runtime.futures import FutureWaiter
+from bridge.shares.partition import LedPartition, Name
+from bridge.shares.partitions import Shares
+from bridge.shares.state import ACCEPT, Acknowledgement
+from bridge.storage.partition import PartitionLog
+from tests.groups.store.fake_store import FakeStore
+
+_NAME = Name("g", UUID(int=7), 0)
+_ALL = [Acknowledgement(0, 2, ACCEPT)]
+
+
+class _Log:
+    """A log of three records."""
+
+    known_start = 0
+
+    async def earliest(self) -> int:
+        return 0
+
+    def read_nowait(self, offset: int, max_bytes: int, *, committed: bool = False) -> list[bytes]:
+        records = [Record(number, 0, None, b"value", ()) for number in range(3)]
+        return [build_batch(records, Rebuild(0, 3, 0))] if offset < 3 else []
+
+
+class _Bench:
+    """One node with the leader and the coordinator."""
+
+    def __init__(self) -> None:
+        self.store = FakeStore()
+        self.states = ShareStates(self.store)
+        configs = GroupConfigs(GroupSettings(), lambda group_id: {"share.auto.offset.reset": "earliest"})
+        self.shares = Shares(self.states, configs)
+        self.states.on_changed.append(self.shares.changed)
+
+    async def led(self, epoch: int = 1) -> LedPartition:
+        await self.states.initialize(*_NAME)
+        return await self.shares.led(_NAME, cast(PartitionLog, _Log()), epoch)
+
+
+async def _acquire(led: LedPartition, member: str = "a") -> list[tuple[int, int, int]]:
+    found = await led.acquire(member, 500, 1 << 20, 1.0, lambda: True)
+    return [] if found is None else [(one.first, one.last, one.delivery) for one in found.acquired]
+
+
+async def _code(answer: Any) -> int:
+    with pytest.raises(KafkaError) as raised:
+        await answer
+    return raised.value.code
+
+
+async def test_what_is_acknowledged_is_stored() -> None:
+    bench = _Bench()
+    led = await bench.led()
+    assert await _acquire(led) == [(0, 2, 1)]
+    assert await _acquire(led, "b") == []
+    await led.acknowledge("a", _ALL)
+    summary = await bench.states.summary(*_NAME)
+    assert summary is not None
+    assert summary.start == 3
+
+
+async def test_what_is_not_stored_may_be_acknowledged_again() -> None:
+    bench = _Bench()
+    led = await bench.led()
+    await _acquire(led)
+    bench.store.fails = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    assert await _code(led.acknowledge("a", _ALL)) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    bench.store.fails = None
+    await led.acknowledge("a", _ALL)
+    led.close(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+
+
+async def test_a_leader_that_another_one_follows_is_told() -> None:
+    bench = _Bench()
+    led = await bench.led()
+    await _acquire(led)
+    await bench.states.read(*_NAME, 2)
+    waiter = FutureWaiter()
+    led.add_waiter(waiter)
+    assert await _code(led.acknowledge("a", _ALL)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    await waiter.future
+    assert led.is_closed
+    assert await _code(_acquire(led)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert await _code(bench.led()) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert await _acquire(await bench.led(epoch=2)) == [(0, 2, 1)]
+
+
+async def test_a_coordinator_that_is_away_is_asked_again() -> None:
+    bench = _Bench()
+    await bench.states.initialize(*_NAME)
+    bench.store.refuses = KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert await _code(bench.shares.led(_NAME, cast(PartitionLog, _Log()), 1)) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    bench.store.refuses = None
+    assert await _acquire(await bench.led()) == [(0, 2, 1)]
+
+
+async def test_who_waits_is_told_of_what_is_released_and_of_another_state() -> None:
+    bench = _Bench()
+    led = await bench.led()
+    await _acquire(led)
+    waiter = FutureWaiter()
+    led.add_waiter(waiter)
+    led.release("a", counts=True)
+    await waiter.future
+    assert await _acquire(led, "b") == [(0, 2, 2)]
+    waiter = FutureWaiter()
+    led.add_waiter(waiter)
+    await bench.states.alter(*_NAME, 1)
+    await waiter.future
+    assert await _acquire(await bench.led()) == [(1, 2, 1)]
+
+
+async def test_a_write_that_ends_in_another_error_leaves_nobody_waiting() -> None:
+    bench = _Bench()
+    led = await bench.led()
+    await _acquire(led)
+    seen: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: seen.append(context))
+    bench.store.fails = RuntimeError("a fault")
+    assert await _code(led.acknowledge("a", _ALL)) == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert led.is_closed
+
+
+async def test_who_looks_in_vain_wakes_nobody() -> None:
+    bench = _Bench()
+    led = await bench.led()
+    await _acquire(led)
+    waiter = FutureWaiter()
+    led.add_waiter(waiter)
+    assert await _acquire(led, "b") == []
+    assert not waiter.future.done()
+    await led.acknowledge("a", _ALL)
+    await waiter.future
+
+
+async def test_a_group_that_is_lost() -> None:
+    bench = _Bench()
+    led = await bench.led()
+    bench.shares.unload(lambda group_id: group_id == "other")
+    assert not led.is_closed
+    bench.shares.unload(lambda group_id: group_id == "g")
+    assert led.is_closed
