@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = make_parser().parse_args(arguments)
         return _COMMANDS[options.command](options)
     except SettingsError as error:
-        return _complain(error, WRONG_SETTINGS)
+        return max(_complain(SettingsError(line), WRONG_SETTINGS) for line in str(error).splitlines())
     except BridgeError as error:
         return _complain(error, FAILED)
     except KeyboardInterrupt:
@@ -230,6 +230,5 @@ _COMMANDS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
 
 
 def _complain(error: BridgeError, code: int) -> int:
-    for line in without_secrets(str(error)).splitlines():
-        print(f"bridge: {line}", file=sys.stderr)
+    print(f"bridge: {without_secrets(str(error))}", file=sys.stderr)
     return code

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Final
 
-from bridge.apis import fetch, produce
+from bridge.apis import fetch, produce, share_fetch
 from bridge.connection.responses import Answered, InFlightRequest
 from bridge.errors import KafkaError
 from bridge.kafka import message
@@ -99,6 +99,8 @@ class Throttle:
         self._count_time()
         if request.api.key == fetch.API.key:
             response = self._fetched(request, response)
+        elif request.api.key == share_fetch.API.key:  # what it has acknowledged is stored: the answer goes out
+            self._take_fetched(_size(response))
         if self._mutation_delay:
             self._wait(QuotaKey.MUTATION, self._mutation_delay)
             self._mutation_delay = 0.0
@@ -134,8 +136,11 @@ class Throttle:
         user, client_id = self._client
         if self._wait(QuotaKey.FETCH, self._quotas.delay(QuotaKey.FETCH, user, client_id, self._now)):
             return message.with_defaults(request.api.response)
-        self._wait(QuotaKey.FETCH, self._quotas.take_bytes(QuotaKey.FETCH, user, client_id, size, self._now))
+        self._take_fetched(size)
         return response
+
+    def _take_fetched(self, size: int) -> None:
+        self._wait(QuotaKey.FETCH, self._quotas.take_bytes(QuotaKey.FETCH, *self._client, size, self._now))
 
     # ---- waiting -----------------------------------------------------------------------------------------------------
 

@@ -80,6 +80,7 @@ class GroupCoordinator:
         self.share_states = ShareStates(store)
         """What the leaders of share groups' partitions have stored."""
         self._share = ShareGroups(self.share_states, store, MOST_SHARE_MEMBERS, *shared)
+        self.on_share_member_gone = self._share.on_gone
         self.in_memory = LoadedGroups(
             self._classic.loaded, {"consumer": self._consumer.loaded, "share": self._share.loaded}
         )

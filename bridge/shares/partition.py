@@ -23,13 +23,25 @@ from bridge.groups.share.state_records import UNINITIALIZED, ShareWrite
 from bridge.kafka.error_codes import ErrorCode
 from bridge.runtime.futures import Waiter, loop_time, retrieve_exception
 from bridge.shares.persister import Persister, ends, told
-from bridge.shares.state import Acknowledgement, Acquired, Limits, SharePartition, Span
+from bridge.shares.state import (
+    ACCEPT,
+    GAP,
+    REJECT,
+    RELEASE,
+    Acknowledgement,
+    Acquired,
+    Limits,
+    SharePartition,
+    Span,
+)
 from bridge.storage import entries
 from bridge.storage.partition import PartitionLog
 from bridge.telemetry import log as logging
+from bridge.telemetry.metrics import ShareMetrics
 
 _log = logging.get(__name__)
 
+_TYPES: Final = {GAP: "gap", ACCEPT: "accept", RELEASE: "release", REJECT: "reject"}
 _AGAIN_SECONDS: Final = 1.0
 """After how long a write that has failed is tried again, where nobody else writes meanwhile."""
 
@@ -59,6 +71,7 @@ class LedPartition:
         epoch: int,
         persister: Persister,
         configs: GroupConfigs,
+        metrics: ShareMetrics,
         on_closed: Callable[["LedPartition"], None],
     ) -> None:
         """`epoch`: that of its leader; `on_closed`: called once, when its state is not the one that counts any more."""
@@ -69,6 +82,7 @@ class LedPartition:
         self._epoch = epoch
         self._persister = persister
         self._configs = configs
+        self._metrics = metrics
         self._on_closed = on_closed
         self._state = SharePartition(0)
         self._state_epoch = self._q = 0
@@ -138,6 +152,8 @@ class LedPartition:
         self._check()
         self._expire_now()
         is_news = self._state.acknowledge(member, said, self.limits, loop_time())
+        for one in said:
+            self._metrics.acknowledged[_TYPES[one.type]].inc(one.last - one.first + 1)
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         answer.add_done_callback(retrieve_exception)
         if is_news:
@@ -173,6 +189,7 @@ class LedPartition:
                     return None
                 spans = [one for batch in read for one in _spans(batch)]
                 acquired = self._state.acquire(member, position, spans, most, limits, loop_time())
+                self._metrics.delivered.inc(sum(one.last - one.first + 1 for one in acquired))
                 self._go_on()
                 if acquired:
                     return Found(acquired, [batch for batch in read if _has_any(batch, acquired)])
@@ -229,12 +246,18 @@ class LedPartition:
 
     def _expire_now(self) -> None:
         """What has run out of its lock is there for all; who waits is told only then, for it looks itself."""
-        if self._state.expire(self.limits, loop_time()):
+        if self._count_expired():
             self._wake()
+
+    def _count_expired(self) -> int:
+        count = self._state.expire(self.limits, loop_time())
+        self._metrics.expired.inc(count)
+        return count
 
     def _go_on(self) -> None:
         """Set what goes on by itself; nobody is woken, or one that looks in vain would wake itself for ever."""
         self._set_timer()
+        self._metrics.given_up.inc(self._state.take_given_up())
         if self._state.has_news and self._write is None and self._error is None:
             self._write = asyncio.get_running_loop().create_task(self._write_all(), name="write share state")
 
@@ -246,7 +269,7 @@ class LedPartition:
         self._timer = asyncio.get_running_loop().call_at(deadline, self._expire) if at_work else None
 
     def _expire(self) -> None:
-        self._state.expire(self.limits, loop_time())
+        self._count_expired()
         self._changed()
 
     def _wake(self) -> None:
@@ -273,6 +296,7 @@ class LedPartition:
         try:
             await self._persister.write(*self.name, write)
         except KafkaError as error:
+            self._metrics.write_errors.inc()
             _log.warning("! share state not stored", extra={**self.name._asdict(), "reason": str(error)})
             self._state.failed(self.limits, loop_time())
             for one in saying:

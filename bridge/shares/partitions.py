@@ -13,6 +13,7 @@ from bridge.shares.partition import LedPartition, Name
 from bridge.shares.persister import Persister
 from bridge.shares.sessions import ShareSessions
 from bridge.storage.partition import PartitionLog
+from bridge.telemetry.metrics import ShareMetrics
 
 _CHANGED: Final = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the state of the share partition was changed")
 
@@ -20,9 +21,10 @@ _CHANGED: Final = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the state of the
 class Shares:
     """All share partitions of one namespace that somebody reads here."""
 
-    def __init__(self, persister: Persister, configs: GroupConfigs) -> None:
+    def __init__(self, persister: Persister, configs: GroupConfigs, metrics: ShareMetrics) -> None:
         self.configs = configs
-        self.sessions = ShareSessions(self.close_if_idle)
+        self.sessions = ShareSessions(self.close_if_idle, metrics)
+        self._metrics = metrics
         self._persister = persister
         self._led: dict[Name, LedPartition] = {}
         self._opening: dict[Name, asyncio.Task[LedPartition]] = {}
@@ -69,7 +71,7 @@ class Shares:
 
     async def _open(self, name: Name, log: PartitionLog, epoch: int) -> LedPartition:
         opening = self._opening[name]
-        led = LedPartition(name, log, epoch, self._persister, self.configs, self._closed)
+        led = LedPartition(name, log, epoch, self._persister, self.configs, self._metrics, self._closed)
         try:
             await led.open()
         finally:

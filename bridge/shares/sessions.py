@@ -1,6 +1,6 @@
 """Share sessions (KIP-932): what one member of a share group reads at this node, over one connection.
 
-When the connection closes, the session does, and what its member has is given to others.
+When the connection closes, or the member leaves its group, the session does, and others get what the member has.
 """
 
 from collections.abc import Callable
@@ -11,6 +11,7 @@ from uuid import UUID
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.shares.partition import LedPartition
+from bridge.telemetry.metrics import ShareMetrics
 
 MOST_SESSIONS: Final = 2000
 """Of one node and namespace (Kafka's group.share.max.share.sessions)."""
@@ -42,9 +43,10 @@ class ShareSession:
 class ShareSessions:
     """Those of one namespace."""
 
-    def __init__(self, on_left: Callable[[LedPartition], None]) -> None:
+    def __init__(self, on_left: Callable[[LedPartition], None], metrics: ShareMetrics) -> None:
         """`on_left`: called for each partition that a session that closes has read."""
         self._on_left = on_left
+        self._metrics = metrics
         self._sessions: dict[tuple[str, str], ShareSession] = {}
 
     def __len__(self) -> int:
@@ -63,6 +65,7 @@ class ShareSessions:
         if self.is_full:
             raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
         made = self._sessions[group_id, member_id] = ShareSession(group_id, member_id, connection)
+        self._metrics.sessions.inc()
         return made
 
     def next(self, group_id: str, member_id: str, epoch: int) -> ShareSession:
@@ -79,11 +82,18 @@ class ShareSessions:
             found.epoch = 1 if epoch == _LAST_EPOCH else epoch + 1
         return found
 
+    def end(self, group_id: str, member_id: str) -> None:
+        """The member is none any more."""
+        found = self._sessions.get((group_id, member_id))
+        if found is not None:
+            self.close(found, counts=True)
+
     def close(self, session: ShareSession, *, counts: bool) -> None:
         """End it, and give what its member has to others; `counts`: as `SharePartition.release`."""
         if not session.is_open:
             return
         session.is_open = False
+        self._metrics.sessions.dec()
         key = session.group_id, session.member_id
         if self._sessions.get(key) is session:
             del self._sessions[key]

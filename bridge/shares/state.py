@@ -114,6 +114,7 @@ class SharePartition:
         self._ranges: list[Range] = []
         self.must_write = False
         """Something has changed that nobody waits for."""
+        self._given_up = 0
         for one in batches:
             if one.first > self.end:
                 self._ranges.append(Range(self.end, one.first - 1))
@@ -197,6 +198,7 @@ class SharePartition:
         for one in said:
             for part in self._cut(one.first, one.last):
                 part.next = _outcome(one.type, part.count, limits)
+                self._given_up += part.size if one.type == RELEASE and part.next == ARCHIVED else 0
         return bool(said)
 
     def release(self, member: str, limits: Limits, *, counts: bool) -> bool:
@@ -212,14 +214,20 @@ class SharePartition:
         self._tidy()
         return bool(had)
 
-    def expire(self, limits: Limits, now: float) -> bool:
-        """Take back what has run out of its lock; whether there is any."""
+    def expire(self, limits: Limits, now: float) -> int:
+        """Take back what has run out of its lock; how many offsets."""
         late = [one for one in self._ranges if one.deadline <= now and one.next is None]
         for one in late:
             self._give_up(one, limits)
+        count = sum(one.size for one in late)
         if late:
             self._tidy()
-        return bool(late)
+        return count
+
+    def take_given_up(self) -> int:
+        """How many offsets were archived since the last call because they were delivered too often."""
+        count, self._given_up = self._given_up, 0
+        return count
 
     # ---- the log -----------------------------------------------------------------------------------------------------
 
@@ -323,6 +331,7 @@ class SharePartition:
 
     def _give_up(self, one: Range, limits: Limits) -> None:
         one.state = _outcome(RELEASE, one.count, limits)
+        self._given_up += one.size if one.state == ARCHIVED else 0
         one.member, one.deadline = "", inf
         self.must_write = True
 

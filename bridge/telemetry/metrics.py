@@ -401,6 +401,27 @@ class GroupMetrics(Families, prefix="bridge_groups_"):
         self.pendings = {**self.pendings, namespace: pending}  # the thread that renders may be reading it
 
 
+class ShareMetrics(Families, prefix="bridge_shares_"):
+    """What share groups do with the records of partitions that this node leads."""
+
+    sessions = gauge("Share sessions: members of share groups that read at this node. At 2,000 new ones are refused.")
+    delivered = counter("Records given to members, each time that they are.")
+    acknowledged = counters(
+        "Records that members have dealt with, by what they said of them: a rejected record is given to nobody again.",
+        "type",
+        ("gap", "accept", "release", "reject"),
+    )
+    expired = counter(
+        "Records whose lock ran out before they were acknowledged: consumers are too slow for "
+        "share.record.lock.duration.ms, or hang. They are given again."
+    )
+    given_up = counter(
+        "Records that were delivered share.delivery.count.limit times and acknowledged by nobody: they are archived, "
+        "and no member gets them again."
+    )
+    write_errors = counter("States that could not be stored: members are told to try again. The log says why.")
+
+
 class Standing(NamedTuple):
     """How the transactional ids stand that a node coordinates in one namespace."""
 
@@ -859,6 +880,7 @@ class Metrics(Families, prefix="bridge_"):
         _ends,
     )
     groups = part(GroupMetrics)
+    shares = part(ShareMetrics)
     transactions = part(TransactionMetrics)
 
     def __init__(self, codec: str = "python") -> None:

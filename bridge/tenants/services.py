@@ -66,7 +66,7 @@ class NamespaceServices:
         self._catch_up_readers = storage.catch_up_readers
         self._memory = memory
         self._configs = GroupConfigs(settings.groups, partial(security.configs_of_group, self.name))
-        self._metrics = metrics.groups
+        self._metrics, self._share_metrics = metrics.groups, metrics.shares
         self.lag = LagTable(
             self.store,
             self.topics,
@@ -85,8 +85,9 @@ class NamespaceServices:
             self.store, settings, metrics, self.topics, memory=self._memory, configs=self._configs
         )
         self.offsets = Offsets(self.store, self.groups, self.topics, settings, metrics, namespace=self.name)
-        self.shares = Shares(self.groups.share_states, self._configs)
+        self.shares = Shares(self.groups.share_states, self._configs, self._share_metrics)
         self.groups.share_states.on_changed.append(self.shares.changed)
+        self.groups.on_share_member_gone.append(self.shares.sessions.end)
         self.store.on_lost.append(self.shares.unload)
         self._is_coordinating = True
 

@@ -127,10 +127,15 @@ class Network:
                 endpoint.transport.pipe.release()
             endpoint.out.release()
 
-    async def wait_in_vain(self, process: str, seconds: float) -> None:
-        """What is asked without a network: so long, unless the process is killed meanwhile."""
+    async def reaches(self, process: str, seconds: float) -> bool:
+        """Whether what it asks arrives: at once, or when it has a network again, if that and its life last so long."""
+        if process not in self.cut_off:
+            return True
         life = self._lives.setdefault(process, self.loop.create_future())
-        await asyncio.wait((life,), timeout=seconds)
+        joined: asyncio.Future[None] = self.loop.create_future()
+        self.cut_off[process].append(joined)
+        await asyncio.wait((life, joined), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        return joined.done() and not life.done()
 
     def bury(self, process: str) -> None:
         """It was killed: it waits for nothing any more, and another one may have its name."""

@@ -17,8 +17,9 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.runtime.futures import FutureWaiter
 from bridge.shares.partition import LedPartition, Name
 from bridge.shares.partitions import Shares
-from bridge.shares.state import ACCEPT, Acknowledgement
+from bridge.shares.state import ACCEPT, REJECT, RELEASE, Acknowledgement
 from bridge.storage.partition import PartitionLog
+from bridge.telemetry.metrics import ShareMetrics
 from tests.groups.store.fake_store import FakeStore
 
 _NAME = Name("g", UUID(int=7), 0)
@@ -43,9 +44,10 @@ class _Bench:
 
     def __init__(self) -> None:
         self.store = FakeStore()
+        self.metrics = ShareMetrics()
         self.states = ShareStates(self.store)
         configs = GroupConfigs(GroupSettings(), lambda group_id: {"share.auto.offset.reset": "earliest"})
-        self.shares = Shares(self.states, configs)
+        self.shares = Shares(self.states, configs, self.metrics)
         self.states.on_changed.append(self.shares.changed)
 
     async def led(self, epoch: int = 1) -> LedPartition:
@@ -147,6 +149,21 @@ async def test_who_looks_in_vain_wakes_nobody() -> None:
     assert not waiter.future.done()
     await led.acknowledge("a", _ALL)
     await waiter.future
+
+
+async def test_what_becomes_of_records_is_counted() -> None:
+    bench = _Bench()
+    led = await bench.led()
+    await _acquire(led)
+    await led.acknowledge("a", [Acknowledgement(at, at, kind) for at, kind in enumerate((ACCEPT, REJECT, RELEASE))])
+    for _ in range(4):  # it is delivered five times at most
+        await _acquire(led)
+        await led.acknowledge("a", [Acknowledgement(2, 2, RELEASE)])
+    metrics = bench.metrics
+    assert {name: one.value for name, one in metrics.acknowledged.items()} == {
+        "gap": 0, "accept": 1, "reject": 1, "release": 5,
+    }  # fmt: skip
+    assert (metrics.delivered.value, metrics.given_up.value, metrics.expired.value) == (7, 1, 0)
 
 
 async def test_a_group_that_is_lost() -> None:

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from bridge.apis import alter_client_quotas as quotas
 from bridge.apis import alter_share_group_offsets as alter
 from bridge.apis import api_versions, create_topics, share_acknowledge, share_fetch, share_group_heartbeat
 from bridge.apis import incremental_alter_configs as configs
+from bridge.apis.describe_client_quotas import Entity
 from bridge.codec import read_header
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.share_messages import AcknowledgementBatch
@@ -216,7 +218,7 @@ def test_offsets_that_are_altered(group: Group, session_of: Open) -> None:
     place = alter.RequestPartition(partition_index=0, start_offset=4)
     topic = alter.RequestTopic(topic_name=group.topic, partitions=[place])
     assert ask_at(group.address, alter.API, alter.Request(group_id=group.name, topics=[topic])).error_code == 0
-    assert session.acquired(2) == [(4, 9, 1)]
+    assert session.acquired(0) == [(4, 9, 1)]
 
 
 def test_a_bridge_that_is_killed(bridge_process: Callable[..., BridgeChild], session_of: Open) -> None:
@@ -250,3 +252,26 @@ def test_where_clients_are_told_of_share_groups(bridge: BridgeThread, pulsar: Pu
             assert _told(one.kafka) == (set(), {"transaction.version"})
         request = share_acknowledge.Request(group_id="g", member_id="m", share_session_epoch=1, topics=[])
         assert ask_at(bridges[0].kafka, share_acknowledge.API, request).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_records_count_for_the_quota_of_fetches(bridge_with: Callable[..., BridgeThread], session_of: Open) -> None:
+    running = bridge_with()
+    group = Group(running.kafka)
+    entry = quotas.RequestEntry(
+        entity=[Entity(entity_type="client-id", entity_name=None)],
+        ops=[quotas.Operation(key="consumer_byte_rate", value=1.0, remove=False)],
+    )
+    answer = ask_at(running.kafka, quotas.API, quotas.Request(entries=[entry], validate_only=False))
+    assert [one.error_code for one in answer.entries] == [0]
+    answer = session_of(group).fetch(0)
+    assert answer.throttle_time_ms > 0
+    assert answer.responses[0].partitions[0].acquired_records
+
+
+def test_who_leaves_the_group_gives_back_what_it_had(group: Group, session_of: Open) -> None:
+    session = session_of(group)
+    assert session.acquired(0) == [(0, 9, 1)]
+    group.beat(-1)
+    assert session.error(1, (0, 9, [ACCEPT])) == ErrorCode.SHARE_SESSION_NOT_FOUND
+    group.beat(0)
+    assert session.acquired(0) == [(0, 9, 2)]

@@ -101,16 +101,23 @@ class Load:
 
 def all_records(bootstrap: str, login: Login | None = None) -> dict[bytes, tuple[int, int]]:
     """What is in the topic: partition and offset of each value."""
-    consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": "g", **(login or {})})
-    ends = [
-        consumer.get_watermark_offsets(confluent_kafka.TopicPartition("t", one), 30)[1] for one in range(PARTITIONS)
-    ]
+    words = {"bootstrap.servers": bootstrap, "group.id": "g", "enable.partition.eof": True, **(login or {})}
+    consumer = confluent_kafka.Consumer(words)
     consumer.assign([confluent_kafka.TopicPartition("t", partition, 0) for partition in range(PARTITIONS)])
     found: dict[bytes, tuple[int, int]] = {}
-    for message in consumer.consume(sum(ends), 60):
-        found[message.value() or b""] = (message.partition() or 0, message.offset() or 0)
+    count, ended = 0, set[int]()
+    while len(ended) < PARTITIONS:
+        message = consumer.poll(60)
+        assert message is not None
+        error = message.error()
+        if error is None:
+            found[message.value() or b""] = (message.partition() or 0, message.offset() or 0)
+            count += 1
+        else:
+            assert error.code() == confluent_kafka.KafkaError._PARTITION_EOF, error
+            ended.add(message.partition() or 0)
     consumer.close()
-    assert len(found) == sum(ends)  # none twice
+    assert len(found) == count  # none twice
     return found
 
 

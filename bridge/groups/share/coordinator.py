@@ -3,7 +3,7 @@
 A partition's state is made before the partition is assigned, and goes with its topic or its group.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 from uuid import UUID
 
@@ -37,6 +37,8 @@ class ShareGroups(EpochGroups[ShareGroup]):
         """`states`: of their partitions; the others as `EpochGroups`."""
         super().__init__(*shared)
         self._states = states
+        self.on_gone: list[Callable[[str, str], None]] = []
+        """Called with group and member where one has left, or was not heard of in time."""
 
     async def alter(self, loaded: LoadedGroup[ShareGroup], starts: Mapping[Place, int]) -> None:
         """Let partitions begin elsewhere; NON_EMPTY_GROUP."""
@@ -68,6 +70,12 @@ class ShareGroups(EpochGroups[ShareGroup]):
 
     def _machine(self, group_id: str, limits: EpochGroupConfig, now: float, snapshot: GroupSnapshot) -> ShareGroup:
         return ShareGroup(group_id, limits, now, snapshot)
+
+    def _report(self, group_id: str, before: GroupSnapshot, after: GroupSnapshot) -> None:
+        super()._report(group_id, before, after)
+        for member_id in before.members.keys() - after.members.keys():
+            for callback in self.on_gone:
+                callback(group_id, member_id)
 
     def _check_empty(self, loaded: LoadedGroup[ShareGroup]) -> None:
         if loaded.gone:

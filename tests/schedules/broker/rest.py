@@ -61,8 +61,7 @@ class ModelAdmin(Admin):
     async def _request(self, method: str, path: str, body: str | None, query: Mapping[str, str]) -> Any:
         broker, loop = self._broker, asyncio.get_running_loop()
         answer: asyncio.Future[object] = loop.create_future()
-        if PROCESS.get("") in broker.network.cut_off:
-            await broker.network.wait_in_vain(PROCESS.get(""), self._seconds)
+        if not await broker.network.reaches(PROCESS.get(""), self._seconds):
             raise AdminError(NO_RESPONSE, f"{method} {path}: no network")
         server = Server(broker, query)
         broker.loop.after(broker.chance.delay("rest request"), server.take, method, path, body, answer)
