@@ -76,7 +76,6 @@ class KafkaPython(KafkaPythonGroups):
                 _seek(consumer, partition, start)
             ends = consumer.end_offsets(list(partitions))
             for left in attempts(f"reading {topic}"):
-                # it polls first: 2.x asks for a position in vain, forever, where nothing was polled before
                 polled = consumer.poll(timeout_ms=min(left, 0.1) * 1000)
                 records += [_record(message) for batch in polled.values() for message in batch]
                 if all(self._position(consumer, partition) >= end for partition, end in ends.items()):
@@ -97,8 +96,9 @@ class KafkaPython(KafkaPythonGroups):
         return None if found is None else int(found.offset)
 
     def _position(self, consumer: Any, partition: Any) -> int:
-        """Where the consumer is, or -1 where it does not know yet."""
-        return int(consumer.position(partition))
+        """Where the consumer is, or -1 where it does not know yet: 2.x would spin for it, and read no answers."""
+        is_known = consumer._subscription.assignment[partition].position is not None
+        return int(consumer.position(partition)) if is_known else -1
 
     def _consumer(self) -> Any:
         # 2.x consumers are no context managers
