@@ -16,13 +16,13 @@ from bridge.requests.authorization import Checks
 from bridge.requests.rights import CLUSTER, TOPIC, TRANSACTIONAL_ID
 from bridge.requests.routes import OfTransaction
 from bridge.requests.session import Session
+from bridge.requests.topics import known_topic
 from bridge.requests.transactional import (
     Question,
     at_coordinator,
     connection_of,
     done,
     firsts_in,
-    known_topic,
     transactions_of,
 )
 from bridge.runtime.futures import gathered, gathered_for, in_turns

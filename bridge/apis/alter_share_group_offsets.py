@@ -14,9 +14,9 @@ from bridge.requests.authorization import Checks
 from bridge.requests.rights import GROUP, TOPIC, joined, take_out
 from bridge.requests.routes import OF_GROUP
 from bridge.requests.session import Session
+from bridge.requests.topics import known_topic
 from bridge.runtime.futures import gathered_for
 from bridge.security.acls import Operation, Resource
-from bridge.storage.topics.topic import Topic
 
 
 @message
@@ -75,7 +75,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     """Store the offsets; the answer comes when they are."""
     if not request.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, text_of(ErrorCode.INVALID_GROUP_ID))
-    topics = await gathered_for([one.topic_name for one in request.topics], lambda name: topic_of(name, broker))
+    topics = await gathered_for([one.topic_name for one in request.topics], lambda name: known_topic(name, broker))
     starts, responses = dict[Place, int](), list[ResponseTopic]()
     for asked in request.topics:
         topic = topics[asked.topic_name]
@@ -93,16 +93,6 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         responses.append(ResponseTopic(topic_name=asked.topic_name, topic_id=topic_id, partitions=partitions))
     await broker.groups.alter_share_offsets(request.group_id, starts)
     return Response(error_code=ErrorCode.NONE, responses=responses)
-
-
-async def topic_of(name: str, broker: Broker) -> Topic | None:
-    """The topic; None for a name that is no topic's."""
-    try:
-        return await broker.topics.get(name)
-    except KafkaError as error:
-        if error.code != ErrorCode.INVALID_TOPIC_EXCEPTION:
-            raise
-        return None
 
 
 def _result(partition: int, error: ErrorCode) -> ResponsePartition:

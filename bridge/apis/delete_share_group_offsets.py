@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from typing import Any
 
-from bridge.apis.alter_share_group_offsets import topic_of
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode, text_of
 from bridge.kafka.message import Int16, Int32, Uuid, message
@@ -14,6 +13,7 @@ from bridge.requests.authorization import Checks
 from bridge.requests.rights import GROUP, TOPIC, joined, take_out
 from bridge.requests.routes import OF_GROUP
 from bridge.requests.session import Session
+from bridge.requests.topics import known_topic
 from bridge.runtime.futures import gathered_for
 from bridge.security.acls import Operation, Resource
 
@@ -59,7 +59,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         return Response(error_code=ErrorCode.NONE, responses=[])
     if not request.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, text_of(ErrorCode.INVALID_GROUP_ID))
-    topics = await gathered_for([one.topic_name for one in request.topics], lambda name: topic_of(name, broker))
+    topics = await gathered_for([one.topic_name for one in request.topics], lambda name: known_topic(name, broker))
     ids = {name: topic.id for name, topic in topics.items() if topic is not None}
     forgotten = await broker.groups.delete_share_offsets(request.group_id, set(ids.values()))
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

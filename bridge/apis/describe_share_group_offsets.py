@@ -4,7 +4,6 @@ from copy import copy
 from typing import Any
 from uuid import UUID
 
-from bridge.apis.alter_share_group_offsets import topic_of
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode, text_of
 from bridge.kafka.message import Int16, Int32, Int64, Uuid, message
@@ -14,6 +13,7 @@ from bridge.requests.authorization import Checks
 from bridge.requests.rights import GROUP, TOPIC, joined, refused, take_out
 from bridge.requests.routes import OfGroups
 from bridge.requests.session import Session
+from bridge.requests.topics import known_topic
 from bridge.runtime.futures import gathered_for, in_turns
 from bridge.security.acls import Operation
 
@@ -112,7 +112,7 @@ async def _all(group_id: str, broker: Broker) -> list[ResponseTopic]:
 
 
 async def _some(asked: list[Topic], broker: Broker) -> list[ResponseTopic]:
-    found = await gathered_for([topic.topic_name for topic in asked], lambda name: topic_of(name, broker))
+    found = await gathered_for([topic.topic_name for topic in asked], lambda name: known_topic(name, broker))
     ids = {name: topic.id for name, topic in found.items() if topic is not None}
     return [_topic(one.topic_name, ids.get(one.topic_name, ZERO_UUID), one.partitions) for one in asked]
 

@@ -13,12 +13,11 @@ from bridge.kafka.leader_hints import LeaderIdAndEpoch, NodeEndpoint
 from bridge.kafka.message import Int16, Int32, Uuid, message
 from bridge.kafka.share_messages import AcknowledgementBatch
 from bridge.requests import share
-from bridge.requests.api import Api, Broker, RequestLimit, Rest, Right, Rights, ServedBy
-from bridge.requests.authorization import Checks
+from bridge.requests.api import Api, Broker, RequestLimit, Right, Rights, ServedBy
 from bridge.requests.leadership import LeaderHints
 from bridge.requests.rights import GROUP, TOPIC
 from bridge.requests.session import Session
-from bridge.security.acls import Operation, Resource
+from bridge.security.acls import Operation
 from bridge.shares.sessions import CLOSES, OPENS
 
 
@@ -84,11 +83,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     if request.share_session_epoch == OPENS:
         raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
     found = shares.sessions.next(group_id, member_id, request.share_session_epoch)
-    said = {
-        (topic.topic_id, one.partition_index): one.acknowledgement_batches
-        for topic in request.topics
-        for one in topic.partitions
-    }
+    said = share.said_of(request.topics)
     parts = await share.opened(shares, group_id, said, broker, session)
     errors = await share.acknowledged(member_id, said, parts)
     if request.share_session_epoch == CLOSES:
@@ -110,12 +105,6 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     return Response(error_code=ErrorCode.NONE, responses=topics, node_endpoints=hints.endpoints)
 
 
-async def check_group(request: Any, checks: Checks, rest: Rest) -> Any:
-    """READ of the group; topics are looked at when their names are known."""
-    await checks.require(Operation.READ, Resource(GROUP, request.group_id or ""))
-    return await rest(request)
-
-
 API = Api(
     key=79,
     name="ShareAcknowledge",
@@ -125,7 +114,7 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
-    rights=Rights((Right(Operation.READ, GROUP), Right(Operation.READ, TOPIC)), check_group),
+    rights=Rights((Right(Operation.READ, GROUP), Right(Operation.READ, TOPIC)), share.check_group),
     served_by=ServedBy.LEADER,
     limits=(RequestLimit("batches of acknowledgements", share.MOST_RANGES, ErrorCode.INVALID_REQUEST),),
 )

@@ -17,14 +17,13 @@ from bridge.kafka.leader_hints import LeaderIdAndEpoch, NodeEndpoint
 from bridge.kafka.message import Int16, Int32, Int64, RecordBuffers, Uuid, message
 from bridge.kafka.share_messages import AcknowledgementBatch
 from bridge.requests import share
-from bridge.requests.api import Api, Broker, RequestLimit, Rest, Right, Rights, ServedBy
-from bridge.requests.authorization import Checks
+from bridge.requests.api import Api, Broker, RequestLimit, Right, Rights, ServedBy
 from bridge.requests.leadership import LeaderHints
 from bridge.requests.rights import GROUP, TOPIC
 from bridge.requests.session import Session
 from bridge.requests.share import Opened
 from bridge.runtime.futures import FutureWaiter, loop_time
-from bridge.security.acls import Operation, Resource
+from bridge.security.acls import Operation
 from bridge.shares.partition import Found, LedPartition
 from bridge.shares.partitions import Shares
 from bridge.shares.sessions import CLOSES, MOST_SESSIONS, OPENS, Place, ShareSession
@@ -137,11 +136,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     group_id, member_id, epoch = request.group_id or "", request.member_id or "", request.share_session_epoch
     shares = share.shares_of(broker, group_id, member_id)
     until = loop_time() + min(max(request.max_wait_ms, 0) / 1000, _MOST_WAIT_SECONDS)
-    asked = {
-        (topic.topic_id, one.partition_index): one.acknowledgement_batches
-        for topic in request.topics
-        for one in topic.partitions
-    }
+    asked = share.said_of(request.topics)
     said = {place: batches for place, batches in asked.items() if batches}
     if epoch == OPENS and said:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a session that is opened has nothing to acknowledge")
@@ -297,12 +292,6 @@ def _partition(index: int, part: _Partition, hints: LeaderHints) -> PartitionDat
     return answer
 
 
-async def _check_group(request: Any, checks: Checks, rest: Rest) -> Any:
-    """READ of the group; topics are looked at when their names are known."""
-    await checks.require(Operation.READ, Resource(GROUP, request.group_id or ""))
-    return await rest(request)
-
-
 API = Api(
     key=78,
     name="ShareFetch",
@@ -312,7 +301,7 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
-    rights=Rights((Right(Operation.READ, GROUP), Right(Operation.READ, TOPIC)), _check_group),
+    rights=Rights((Right(Operation.READ, GROUP), Right(Operation.READ, TOPIC)), share.check_group),
     served_by=ServedBy.LEADER,
     long_poll=True,
     waits=True,

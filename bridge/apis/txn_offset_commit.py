@@ -22,7 +22,8 @@ from bridge.requests.responses import DeferredResponse
 from bridge.requests.rights import GROUP, TOPIC, TRANSACTIONAL_ID, joined, refused
 from bridge.requests.routes import OfTransactionalGroup
 from bridge.requests.session import Session
-from bridge.requests.transactional import connection_of, known_topic, transactions_of
+from bridge.requests.topics import known_topic
+from bridge.requests.transactional import connection_of, transactions_of
 from bridge.runtime.futures import gathered_for, in_turns
 from bridge.security.acls import Operation, Resource
 

@@ -16,7 +16,8 @@ from bridge.requests.api import Api, Broker, Right, ServedBy
 from bridge.requests.audit import AuditedChange
 from bridge.requests.rights import CLUSTER, cluster
 from bridge.requests.session import Session
-from bridge.requests.transactional import COORDINATOR_AWAY, Question, at_coordinator, known_topic
+from bridge.requests.topics import known_topic
+from bridge.requests.transactional import COORDINATOR_AWAY, Question, at_coordinator
 from bridge.runtime.futures import gathered, gathered_for
 from bridge.security.acls import Operation
 from bridge.security.principal import NODE

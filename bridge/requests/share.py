@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from bridge.errors import KafkaError
@@ -10,11 +10,11 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.leader_hints import LeaderIdAndEpoch
 from bridge.kafka.share_messages import AcknowledgementBatch
 from bridge.requests import leadership
-from bridge.requests.api import Broker
-from bridge.requests.authorization import checks_of
+from bridge.requests.api import Broker, Rest
+from bridge.requests.authorization import Checks, checks_of
 from bridge.requests.session import Session
 from bridge.runtime.futures import gathered_for
-from bridge.security.acls import Operation, ResourceType
+from bridge.security.acls import Operation, Resource, ResourceType
 from bridge.shares.partition import LedPartition, Name
 from bridge.shares.partitions import Shares
 from bridge.shares.sessions import OPENS, Place, ShareSession
@@ -56,6 +56,18 @@ def session_of(shares: Shares, group_id: str, member_id: str, epoch: int, sessio
         lost()
         raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
     return made
+
+
+async def check_group(request: Any, checks: Checks, rest: Rest) -> Any:
+    """READ of the group; topics are looked at when their names are known."""
+    await checks.require(Operation.READ, Resource(ResourceType.GROUP, request.group_id or ""))
+    return await rest(request)
+
+
+def said_of(topics: Iterable[Any]) -> dict[Place, list[AcknowledgementBatch]]:
+    """What a request says of each partition that it names."""
+    return {(topic.topic_id, one.partition_index): one.acknowledgement_batches
+            for topic in topics for one in topic.partitions}  # fmt: skip
 
 
 class Opened(NamedTuple):

@@ -46,16 +46,6 @@ def connection_of(session: Session) -> Connection:
     return Connection(session.id, session.connected_at)
 
 
-async def known_topic(name: str, broker: Broker) -> Topic | None:
-    """The topic of this name; None also where it is none that a topic can have."""
-    try:
-        return await broker.topics.get(name)
-    except KafkaError as error:
-        if error.code != ErrorCode.INVALID_TOPIC_EXCEPTION:
-            raise
-        return None
-
-
 async def done(work: Awaitable[Change], version: int, fenced_from: int = FENCED_FROM) -> Change:
     """What a request has led to; KafkaError with what it was refused for, as this version knows it."""
     change = await work

@@ -255,7 +255,7 @@ class LedPartition:
         return count
 
     def _go_on(self) -> None:
-        """Set what goes on by itself; nobody is woken, or one that looks in vain would wake itself for ever."""
+        """Set what goes on by itself; nobody is woken, or one that looks in vain would wake itself without end."""
         self._set_timer()
         self._metrics.given_up.inc(self._state.take_given_up())
         if self._state.has_news and self._write is None and self._error is None:

@@ -61,7 +61,7 @@ class OldClients:
         )
         with closing(consumer):
             consumer.assign([partition])
-            # `position` of 2.2 spins, and reads no answers until the one that it waits for counts as lost, for ever
+            # `position` of 2.2 spins, and reads no answers until the one that it waits for counts as lost, each time
             end = consumer.end_offsets([partition])[partition]
             consumer.seek_to_beginning(partition)
             found = self._poll(consumer, end)

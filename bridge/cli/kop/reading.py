@@ -10,7 +10,6 @@ one, of the admin interface, where a transaction is open and entries do not come
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Final, NamedTuple
 
 from bridge.cli.kop.records import KopOffsets
@@ -75,9 +74,7 @@ class _Partition:
             await self._read_compacted(stats, start)
         if start is None:
             return
-        end = await Markers(self._topic, self._admin, partial(self._client.is_passed_over, self._topic)).last_visible(
-            stats.last_confirmed
-        )
+        end = await Markers(self._topic, self._admin, self._client).last_visible(stats.last_confirmed)
         if end >= start:
             await self._read_log(stats, end)
 

@@ -6,10 +6,11 @@ What an entry filter of the broker hides is as a marker here. Only a reader's se
 """
 
 from bisect import bisect_right
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from itertools import accumulate
 
+from bridge.pulsar import PulsarClient
 from bridge.pulsar.admin import Admin, AdminError
 from bridge.pulsar.types import EARLIEST, Position
 from bridge.runtime.futures import SharedQuery
@@ -18,11 +19,10 @@ from bridge.runtime.futures import SharedQuery
 class Markers:
     """The markers at the end of one partition."""
 
-    def __init__(self, topic: str, admin: Admin, is_passed_over: Callable[[Position], Awaitable[bool]]) -> None:
-        """`is_passed_over` tells whether readers get no entry from a position on."""
+    def __init__(self, topic: str, admin: Admin, client: PulsarClient) -> None:
         self._topic = topic
         self._admin = admin
-        self._is_passed_over = is_passed_over
+        self._client = client
         self._known_run = (EARLIEST, EARLIEST)
         self._behind = SharedQuery(self._find_behind)
         self.end = 0
@@ -54,7 +54,7 @@ class Markers:
 
     async def _before_hidden(self, last: Position) -> Position:
         """The last entry up to this one, which is no marker, that no filter hides; EARLIEST if there is none."""
-        if not await self._is_passed_over(last):
+        if not await self._client.is_passed_over(self._topic, last):
             return last
         self.end = max(self.end, await self._admin.index(self._topic, last) + 1)
         ledgers = [one for one in await self._admin.ledgers(self._topic) if one.ledger_id <= last.ledger]
@@ -69,7 +69,7 @@ class Markers:
         left = 0
         while left < first_hidden:
             middle = (left + first_hidden) // 2
-            if await self._is_passed_over(position(middle)):
+            if await self._client.is_passed_over(self._topic, position(middle)):
                 first_hidden = middle
             else:
                 left = middle + 1

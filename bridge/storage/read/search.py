@@ -12,7 +12,6 @@ never too late. It is as far from the record itself as entries were in flight at
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from itertools import accumulate
 
 from bridge.pulsar.admin import Admin
@@ -86,7 +85,7 @@ class Search:
         self._index = index
         self._threads = threads
         self._signer = signer
-        self.markers = Markers(topic, admin, partial(client.is_passed_over, topic))
+        self.markers = Markers(topic, admin, client)
 
     async def find_offset(self, offset: int) -> Batch | None:
         """The entry that holds `offset`, or the first after it; None beyond the end."""
