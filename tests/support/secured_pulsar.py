@@ -25,8 +25,8 @@ ADMIN = "admin"
 """The super-user."""
 PROXY = "proxy"
 """The role that may speak for others (`proxyRoles`)."""
-REFRESH_SECONDS = 1
-"""How often brokers look whether credentials have ended."""
+REFRESH_SECONDS = 4
+"""How often brokers look whether credentials have ended; they close a connection that has not answered by then."""
 _PROVIDERS = "org.apache.pulsar.broker.authentication.AuthenticationProvider"
 _TELLS_ROLES = """<Configuration status="WARN">
   <Appenders><File name="file" fileName="${sys:bridge.log}"><PatternLayout pattern="%c{1} - %msg%n"/></File></Appenders>
