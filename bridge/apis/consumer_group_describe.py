@@ -22,7 +22,7 @@ from bridge.runtime.futures import gathered_for
 from bridge.security.acls import Operation
 
 NO_OPERATIONS = -(2**31)
-CONSUMER_MEMBER = 1
+CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 HAS_HIDDEN_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
 
 
@@ -129,7 +129,7 @@ def _member(member: ConsumerMember, group: GroupSnapshot, names: Mapping[UUID, s
         subscribed_topic_regex=member.regex,
         assignment=described(member.assigned, names),
         target_assignment=described(group.targets.get(member.id, NOTHING), names),
-        member_type=CONSUMER_MEMBER,
+        member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
     )
 
 

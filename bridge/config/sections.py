@@ -193,6 +193,7 @@ class GroupSettings:
     consumer_heartbeat_interval_ms: int = integer(5000, 1, INT32_MAX)
     consumer_session_timeout_ms: int = integer(45_000, 1, INT32_MAX)
     consumer_max_members: int = integer(1000, 1, INT32_MAX)
+    consumer_migration_policy: str = one_of("bidirectional", "disabled", "upgrade", "downgrade", "bidirectional")
     offsets_retention_minutes: int = integer(10_080, 1, INT32_MAX)
     max_offset_metadata_bytes: int = integer(4096, 0, INT32_MAX)
     compact_after_writes: int = integer(100_000, 1)

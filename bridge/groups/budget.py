@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from bridge.config import GroupSettings
 from bridge.errors import KafkaError
+from bridge.groups.classic.members import metadata_bytes
 from bridge.groups.consumer.model import ConsumerMember
 from bridge.kafka.error_codes import ErrorCode
 from bridge.telemetry.metrics import GroupMetrics
@@ -68,7 +69,8 @@ class MemberSizes:
         self._budget = budget
         self._sizes: dict[str, int] = {}
         for member in members:
-            self.set(member.id, subscription_bytes(member.topics, member.regex))
+            terms = member.classic.protocols if member.classic is not None else ()
+            self.set(member.id, subscription_bytes(member.topics, member.regex) + metadata_bytes(terms))
 
     def set(self, member_id: str, size: int) -> None:
         """A member's subscription takes so many bytes now; 0: it has sent none, and keeps what it had."""

@@ -2,8 +2,9 @@
 
 There are three equal coordinators: `classic` for groups of the classic protocol, `consumer` for those of the new one
 (KIP-848), `share` for share groups (KIP-932). A group is of one type at a time. An empty one of the first two changes
-it when a member joins by the other protocol, and keeps its offsets; a share group is one until it is deleted. Only this
-module knows all: it loads groups from the store and decides which type they are of.
+it when a member joins by the other protocol, and keeps its offsets; one with members as `consumer.migration` says,
+where the settings allow it. A share group is one until it is deleted. Only this module knows all: it loads groups from
+the store and decides which type they are of. While a group with members changes its type, what asks for it waits.
 
 A group is in memory from its first request on, and ours until the store says that its slot is lost.
 """
@@ -11,31 +12,34 @@ A group is in memory from its first request on, and ours until the store says th
 import asyncio
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
-from typing import Final, ParamSpec
+from typing import Final, ParamSpec, TypeVar
 from uuid import UUID
 
 from bridge.config import GroupSettings
 from bridge.errors import KafkaError
 from bridge.groups.budget import GroupMemory, MetadataBudget
 from bridge.groups.classic.coordinator import ClassicGroups, LoadedClassicGroup
-from bridge.groups.classic.events import Join, Joined, Leave, Sync, Synced
+from bridge.groups.classic.events import ClassicGroupState, Join, Joined, Leave, Sync, Synced
+from bridge.groups.classic.records import GroupRecord
 from bridge.groups.classic.state import ClassicGroup
 from bridge.groups.configs import GroupConfigs
+from bridge.groups.consumer import migration
 from bridge.groups.consumer.coordinator import ConsumerGroups
-from bridge.groups.consumer.model import JOINING, ConsumerGroupState, GroupSnapshot
+from bridge.groups.consumer.model import JOINING, ConsumerGroupState, GroupSnapshot, View
 from bridge.groups.consumer.state import ConsumerGroup
 from bridge.groups.consumer.topics import ALL_CLIENTS, Catalogue, Topics, Viewer
-from bridge.groups.epochs.coordinator import LoadedGroup
+from bridge.groups.epochs.coordinator import LoadedGroup, Waiting, answer_all, refuse_all
 from bridge.groups.epochs.group import HeartbeatAnswer, MemberHeartbeat
 from bridge.groups.offsets import SHARE_GROUP, UNKNOWN_GROUP, OffsetRetention
 from bridge.groups.share.coordinator import MOST_SHARE_MEMBERS, ShareGroups
 from bridge.groups.share.state import ShareGroup
 from bridge.groups.share.states import Place, ShareStates, Summary
-from bridge.groups.store.records import StoredGroup
-from bridge.groups.store.saving import GroupRecordStore
+from bridge.groups.store.records import Key, StoredGroup
+from bridge.groups.store.saving import GroupRecordStore, error_of, submit
 from bridge.groups.store.visible import confirm_decided
 from bridge.groups.summary import LoadedGroups
 from bridge.groups.timers import Clock
+from bridge.kafka import consumer_protocol
 from bridge.kafka.error_codes import ErrorCode
 from bridge.runtime.futures import gathered, in_turns
 from bridge.telemetry import log
@@ -52,6 +56,7 @@ _IN_TRANSACTION: Final[Mapping[int, ErrorCode]] = {
 }
 """What a TxnOffsetCommit is told, which has no such errors."""
 _P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 class GroupCoordinator:
@@ -77,6 +82,10 @@ class GroupCoordinator:
         self._classic = ClassicGroups(store, settings, metrics, budget, self._clock, wall)
         shared = self.configs, metrics, budget, self._clock, wall, Catalogue(topics, pattern_bytes)
         self._consumer = ConsumerGroups(store, settings.consumer_max_members, *shared)
+        self._upgrades = settings.consumer_migration_policy in migration.UPGRADES
+        self._most_consumers = settings.consumer_max_members
+        if settings.consumer_migration_policy in migration.DOWNGRADES:
+            self._consumer.on_classic, self._consumer.most_classic = self._downgrade, settings.max_size
         self.share_states = ShareStates(store)
         """What the leaders of share groups' partitions have stored."""
         self._share = ShareGroups(self.share_states, store, MOST_SHARE_MEMBERS, *shared)
@@ -87,6 +96,7 @@ class GroupCoordinator:
         """For those who only look."""
         self._active = True
         self._resuming: set[asyncio.Task[None]] = set()
+        self._moving: dict[str, asyncio.Future[None]] = {}  # what stores groups that change their type
         store.on_owned.append(self._take_over)
         store.on_lost.append(self.unload)
 
@@ -104,6 +114,9 @@ class GroupCoordinator:
         """A JoinGroup; the answer may take as long as a rebalance."""
         self._check_name(group_id)
         self._classic.check_join(request)
+        consumer = await self._find_consumer(group_id)
+        if consumer is not None and consumer.group.snapshot.members:
+            return _done(await self._consumer.join(consumer, request))
         loaded = await self._find_classic(group_id, create=not request.member_id)
         if loaded is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -114,20 +127,26 @@ class GroupCoordinator:
         self._check_name(group_id)
         self._classic.check_sync(request)
         loaded = await self._find_classic(group_id)
-        if loaded is None:
+        if loaded is not None:
+            return self._classic.sync(loaded, request)
+        consumer = await self._find_consumer(group_id)
+        if consumer is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-        return self._classic.sync(loaded, request)
+        return _done(await self._consumer.sync(consumer, request))
 
     async def heartbeat(self, group_id: str, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
         """A heartbeat's answer."""
         self._check_name(group_id)
         loaded = self._classic.loaded.get(group_id) or await self._find_classic(group_id)
-        if loaded is None:
+        if loaded is not None:
+            return self._classic.heartbeat(loaded, member_id, instance_id, generation)
+        consumer = await self._find_consumer(group_id)
+        if consumer is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        return self._classic.heartbeat(loaded, member_id, instance_id, generation)
+        return await self._consumer.classic_heartbeat(consumer, member_id, instance_id, generation)
 
     async def leave(self, group_id: str, leaving: Iterable[Leave]) -> list[ErrorCode]:
-        """A LeaveGroup's answer for each member; an administrator may send one for either protocol."""
+        """A LeaveGroup's answer for each member; an administrator may send one for any."""
         self._check_name(group_id)
         leaving = list(leaving)
         classic = await self._find_classic(group_id)
@@ -149,6 +168,11 @@ class GroupCoordinator:
         size = self._consumer.check_size(request)
         joins = request.epoch == JOINING
         loaded = self._consumer.loaded.get(group_id) or await self._find_consumer(group_id, create=joins)
+        if loaded is None and not request.leaves:
+            classic = await self._find_classic(group_id)
+            if classic is not None and self._may_upgrade(classic.group):
+                # where Kafka says GROUP_ID_NOT_FOUND, by which clients end: the group has become a classic one
+                raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {request.member_id} has to join again.")
         if loaded is None:
             raise await self.consumer_group_not_found(group_id, "Group" if request.leaves else "Consumer group")
         return await self._consumer.heartbeat(loaded, request, size, viewer)
@@ -369,7 +393,7 @@ class GroupCoordinator:
         loaded = self._classic.loaded.get(group_id)
         if loaded is not None:
             return loaded
-        stored = await self._store.load(group_id, confirmed=confirmed)
+        stored = await self._load(group_id, confirmed)
         loaded = self._classic.loaded.get(group_id)
         if loaded is not None:  # by another request meanwhile
             return loaded
@@ -394,7 +418,7 @@ class GroupCoordinator:
         loaded = self._consumer.loaded.get(group_id)
         if loaded is not None or (group_id in self._classic.loaded and not create):
             return loaded
-        stored = await self._store.load(group_id, confirmed=confirmed)
+        stored = await self._load(group_id, confirmed)
         self._check_active()
         loaded = self._consumer.loaded.get(group_id)
         if loaded is None and group_id not in self._classic.loaded:
@@ -403,10 +427,12 @@ class GroupCoordinator:
             if create:
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
             return None
-        if loaded is None and create:
-            self._classic.displace(group_id, stored.metadata)
-            loaded = self._consumer.create(group_id, stored)
-        return loaded
+        if loaded is not None or not create:
+            return loaded
+        if await self._upgrade(group_id, stored):
+            return await self._find_consumer(group_id, create, confirmed)
+        self._classic.displace(group_id, stored.metadata)
+        return self._consumer.create(group_id, stored)
 
     async def _find_share(
         self, group_id: str, create: bool = False, confirmed: bool = True
@@ -415,7 +441,7 @@ class GroupCoordinator:
         loaded = self._share.loaded.get(group_id)
         if loaded is not None or group_id in self._classic.loaded or group_id in self._consumer.loaded:
             return loaded
-        stored = await self._store.load(group_id, confirmed=confirmed)
+        stored = await self._load(group_id, confirmed)
         self._check_active()
         loaded = self._loaded_share(group_id, stored)
         if loaded is None and create and not stored and not self._is_in_memory(group_id):
@@ -438,6 +464,71 @@ class GroupCoordinator:
         if loaded is None:
             raise await self.share_group_not_found(group_id)
         return loaded
+
+    # ---- groups with members that change their type ------------------------------------------------------------------
+
+    async def _load(self, group_id: str, confirmed: bool) -> StoredGroup:
+        """What is stored of a group; all of one type."""
+        while group_id in self._moving:
+            await asyncio.wait([self._moving[group_id]])
+        return await self._store.load(group_id, confirmed=confirmed)
+
+    async def _upgrade(self, group_id: str, stored: StoredGroup) -> bool:
+        """Whether it was a classic group with members, and is a consumer group now; KafkaError if it cannot be one."""
+        if group_id not in self._classic.loaded:
+            self._classic.load(group_id, stored.metadata, create=False)
+            if group_id not in self._classic.loaded:
+                return False  # there is none
+        view, known = View(), frozenset[str]()
+        while True:
+            classic = self._classic.loaded.get(group_id)
+            if classic is None:
+                return True  # it has changed meanwhile
+            if classic.group.state is ClassicGroupState.EMPTY or not self._may_upgrade(classic.group):
+                return False
+            names = migration.topics_of(classic.group)
+            if names <= known:
+                break
+            view, known = await self._consumer.view(names), names
+        # from here on nothing waits until the group is on its way
+        snapshot = migration.consumer_group(classic.group, view)
+        self._classic.hand_over(classic)
+        moving = self._move(group_id, self._consumer.records_of(group_id, snapshot))
+        await asyncio.wait([moving])
+        error = error_of(moving)
+        if error:
+            raise KafkaError(error, "the group could not be stored")
+        _log.info("= group upgraded", extra={"group": group_id, "members": len(snapshot.members)})
+        return True
+
+    def _may_upgrade(self, group: ClassicGroup) -> bool:
+        of_consumers = group.protocol_type == consumer_protocol.TYPE
+        return self._upgrades and of_consumers and len(group.members) <= self._most_consumers
+
+    def _downgrade(
+        self, group_id: str, record: GroupRecord, records: Mapping[Key, bytes | None], waiting: list[Waiting]
+    ) -> None:
+        """Store a consumer group with classic members alone as a classic group, and go on with that."""
+
+        def stored(moved: "asyncio.Future[None]") -> None:
+            error = error_of(moved)
+            if error:
+                refuse_all(waiting, error)  # the next request finds what is stored
+                return
+            if self._active and self._store.known(group_id):  # else another node has it now
+                self._classic.take_over(group_id, record)
+            _log.info("= group downgraded", extra={"group": group_id, "members": len(record.members)})
+            answer_all(waiting)
+
+        self._move(group_id, records).add_done_callback(stored)
+
+    def _move(self, group_id: str, records: Mapping[Key, bytes | None]) -> "asyncio.Future[None]":
+        """Store a group as of another type; until then nobody loads it."""
+        moving = self._moving[group_id] = submit(self._store, group_id, records)
+        moving.add_done_callback(lambda _: self._moving.pop(group_id))
+        return moving
+
+    # ---- groups that come and go -------------------------------------------------------------------------------------
 
     def _take_over(self, group_ids: list[str]) -> None:
         """This node coordinates these groups now, whose members may all be gone."""
@@ -471,3 +562,10 @@ class GroupCoordinator:
         over = asyncio.Event()
         self._clock.call_at(self._clock.time() + seconds, over.set)
         await over.wait()
+
+
+def _done(value: _T) -> "asyncio.Future[_T]":
+    """A future that has this result."""
+    future: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
+    future.set_result(value)
+    return future

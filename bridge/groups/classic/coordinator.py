@@ -159,6 +159,21 @@ class ClassicGroups:
         if group_id in self.loaded:
             self._kill(loaded, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
+    def hand_over(self, loaded: LoadedClassicGroup) -> None:
+        """Drop a group that becomes a consumer group with its members: those that wait join again."""
+        self._kill(loaded, ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def take_over(self, group_id: str, record: GroupRecord) -> None:
+        """Take in a group that was a consumer group, as it is stored: its members are asked to join again.
+
+        The record is a generation ahead of them, until this rebalance has its own.
+        """
+        known = replace(record, generation=record.generation - 1)
+        group = ClassicGroup.restore(group_id, self._config, known, self._clock.time())
+        loaded = self.loaded[group_id] = LoadedClassicGroup(group, record.since_ms)
+        self._metrics.loaded.inc()
+        self._do(loaded, lambda group, now: group.rebalance("the last member of the consumer protocol is gone", now))
+
     def unload(self, lost: Callable[[str], bool]) -> None:
         """These groups are not ours any more: members that wait must look for another node."""
         for loaded in [one for name, one in self.loaded.items() if lost(name)]:

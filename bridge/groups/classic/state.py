@@ -214,6 +214,10 @@ class ClassicGroup:
             self._members_changed("members left", now)
         return errors
 
+    def rebalance(self, reason: str, now: float) -> None:
+        """Ask all members to join again."""
+        self._members_changed(reason, now)
+
     def saved(self, number: int, error: ErrorCode, now: float) -> None:
         """A record has been stored, or could not be."""
         self._unsaved.pop(number)(error, now)

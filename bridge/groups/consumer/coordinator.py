@@ -1,17 +1,28 @@
 """Coordinates the groups of the consumer protocol (KIP-848)."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import TypeAlias
 
 from bridge.errors import KafkaError
-from bridge.groups.classic.events import Leave
+from bridge.groups.classic.events import Join, Joined, Leave, Sync, Synced
+from bridge.groups.classic.members import metadata_bytes
+from bridge.groups.classic.records import GroupRecord
+from bridge.groups.classic.records import encode as encode_classic
 from bridge.groups.configs import CONSUMER_SESSION
-from bridge.groups.consumer.model import GroupSnapshot
+from bridge.groups.consumer import migration
+from bridge.groups.consumer.model import GroupSnapshot, View
 from bridge.groups.consumer.state import ConsumerGroup
-from bridge.groups.epochs.coordinator import EpochGroups, LoadedGroup
+from bridge.groups.consumer.topics import ALL_CLIENTS
+from bridge.groups.epochs.coordinator import EpochGroups, LoadedGroup, Waiting
 from bridge.groups.epochs.group import EpochGroupConfig
 from bridge.groups.epochs.records import CONSUMER
+from bridge.groups.store.records import Key, group_key, member_key
+from bridge.kafka import consumer_protocol
 from bridge.kafka.error_codes import ErrorCode
+
+OnClassic: TypeAlias = Callable[[str, GroupRecord, Mapping[Key, bytes | None], list[Waiting]], None]
 
 
 class ConsumerGroups(EpochGroups[ConsumerGroup]):
@@ -19,14 +30,59 @@ class ConsumerGroups(EpochGroups[ConsumerGroup]):
 
     format = CONSUMER
     session_config = CONSUMER_SESSION
+    on_classic: OnClassic | None = None
+    """Called with a group that has classic members alone, what stores it as a classic group, and who waits for that.
+
+    None: such a group stays what it is.
+    """
+    most_classic = 2**31 - 1
+    """The members that a classic group may have."""
 
     async def check_pattern(self, pattern: str) -> None:
         """Raise KafkaError(INVALID_REGULAR_EXPRESSION) if it is no pattern."""
         await self._catalogue.check(pattern)
 
+    async def view(self, names: Collection[str]) -> View:
+        """The topics of these names as they are now; COORDINATOR_NOT_AVAILABLE."""
+        try:
+            return await self._catalogue.view(names, (), fresh=True)
+        except KafkaError as error:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from None
+
+    # ---- members of the classic protocol -----------------------------------------------------------------------------
+
+    async def join(self, loaded: LoadedGroup[ConsumerGroup], request: Join) -> Joined:
+        """A JoinGroup's answer, when it is stored."""
+        if request.protocol_type != consumer_protocol.TYPE:
+            raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"Group {loaded.group.id} is one of consumers.")
+        heartbeat = migration.heartbeat_of(request, loaded.group.snapshot.view)
+        if not request.member_id and request.instance_id is None and request.id_required:
+            return Joined(ErrorCode.MEMBER_ID_REQUIRED, request.new_id)
+        joined = await (await self.heartbeat(loaded, heartbeat, metadata_bytes(request.protocols), ALL_CLIENTS))
+        protocol = request.protocols[0][0]
+        return Joined(ErrorCode.NONE, joined.member_id, joined.epoch, consumer_protocol.TYPE, protocol)
+
+    async def sync(self, loaded: LoadedGroup[ConsumerGroup], request: Sync) -> Synced:
+        """A SyncGroup's answer, when what it tells is stored."""
+        return await self._do(loaded, lambda group, now: group.sync(request, now))
+
+    async def classic_heartbeat(
+        self, loaded: LoadedGroup[ConsumerGroup], member_id: str, instance_id: str | None, generation: int
+    ) -> ErrorCode:
+        """A classic member's heartbeat; its answer."""
+        return await self._do(
+            loaded, lambda group, now: group.classic_heartbeat(member_id, instance_id, generation, now)
+        )
+
     def remove(self, loaded: LoadedGroup[ConsumerGroup], leaving: Iterable[Leave]) -> "asyncio.Future[list[ErrorCode]]":
-        """A LeaveGroup of an administrator."""
+        """A LeaveGroup, of classic members or of an administrator."""
         return self._do(loaded, lambda group, now: group.remove(leaving))
+
+    # ---- from one protocol to the other ------------------------------------------------------------------------------
+
+    def records_of(self, group_id: str, snapshot: GroupSnapshot) -> Mapping[Key, bytes | None]:
+        """What stores a group that was a classic one."""
+        return self.format.changes(group_id, GroupSnapshot(), snapshot, int(self._wall() * 1000))
 
     def displace(self, loaded: LoadedGroup[ConsumerGroup]) -> None:
         """Drop a group that becomes a classic one; INCONSISTENT_GROUP_PROTOCOL where it has members."""
@@ -34,6 +90,21 @@ class ConsumerGroups(EpochGroups[ConsumerGroup]):
             text = f"Group {loaded.group.id} is of the consumer protocol."
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text)
         self._drop(loaded, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def _turns(self, loaded: LoadedGroup[ConsumerGroup]) -> bool:
+        """Whether the last member of the new protocol has gone."""
+        after, group_id = loaded.group.snapshot, loaded.group.id
+        if self.on_classic is None or not after.only_classic or loaded.stored.only_classic:
+            return False
+        if len(after.members) > self.most_classic:
+            return False
+        record = replace(migration.classic_group(after), since_ms=int(self._wall() * 1000))
+        members: dict[Key, None] = dict.fromkeys(member_key(group_id, one) for one in loaded.stored.members)
+        waiting, loaded.waiting = loaded.waiting, []
+        self._drop(loaded, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        gone: dict[Key, bytes | None] = dict.fromkeys(loaded.unconfirmed)
+        self.on_classic(group_id, record, gone | members | {group_key(group_id): encode_classic(record)}, waiting)
+        return True
 
     def _machine(self, group_id: str, limits: EpochGroupConfig, now: float, snapshot: GroupSnapshot) -> ConsumerGroup:
         return ConsumerGroup(group_id, limits, now, snapshot)

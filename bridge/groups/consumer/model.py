@@ -63,6 +63,19 @@ class View:
     """The names that each pattern fits."""
 
 
+class ClassicTerms(NamedTuple):
+    """What a member has said that joined by the classic protocol."""
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+    """(name, metadata) in its order of preference: never none."""
+
+    def fits(self, others: "Iterable[ClassicTerms]") -> bool:
+        """Whether all of these members support one of the protocols: they may become a classic group."""
+        known = [{name for name, _ in other.protocols} for other in others]
+        return any(all(name in names for names in known) for name, _ in self.protocols)
+
+
 @dataclass(frozen=True, slots=True)
 class ConsumerMember:
     """A member of a consumer group."""
@@ -83,6 +96,8 @@ class ConsumerMember:
     revoking: Assignment = field(default_factory=dict)
     viewer: str = ""
     """Whose rights decide what its pattern fits; empty where it has no pattern, or where all are told."""
+    classic: ClassicTerms | None = None
+    """None: it is of the new protocol."""
 
     @property
     def pattern(self) -> Pattern:
@@ -120,6 +135,11 @@ class GroupSnapshot:
         if all(one.reconciled(self.assignment_epoch) for one in self.members.values()):
             return ConsumerGroupState.STABLE
         return ConsumerGroupState.RECONCILING
+
+    @property
+    def only_classic(self) -> bool:
+        """Whether there are members, and none of the new protocol."""
+        return bool(self.members) and all(one.classic is not None for one in self.members.values())
 
     def is_settled(self, member: ConsumerMember) -> bool:
         """Whether nothing is to become of a member: the targets are those of now, and it has its own."""

@@ -20,15 +20,18 @@ Rules (Kafka's GroupMetadataManager and ConsumerGroup, KIP-848, KIP-1082):
 4. A static member (KIP-345) that goes with −2 keeps its partitions until it comes back under another id, or its session
    is over. While it is there no other member can be that instance: UNRELEASED_INSTANCE_ID.
 5. A member whose session is over is removed; so is one that does not give partitions back within its rebalance timeout.
+6. A member of the classic protocol joins as by a heartbeat with epoch 0, its generation is its epoch, and SyncGroup
+   tells what it has. Its heartbeat has it join again where that brings it nearer to its target. One that does not join,
+   or then sync, within its rebalance timeout is removed.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from math import inf
 
 from bridge.errors import KafkaError
-from bridge.groups.classic.events import Leave
+from bridge.groups.classic.events import Leave, Sync, Synced
 from bridge.groups.consumer.assignors import ASSIGNORS
+from bridge.groups.consumer.migration import assignment_of
 from bridge.groups.consumer.model import (
     JOINING,
     LEAVING_STATIC,
@@ -44,6 +47,7 @@ from bridge.groups.consumer.model import (
 )
 from bridge.groups.consumer.reconcile import reconcile
 from bridge.groups.epochs.group import EpochGroup, EpochGroupConfig, HeartbeatAnswer, MemberHeartbeat, assigned, raised
+from bridge.kafka import consumer_protocol
 from bridge.kafka.error_codes import ErrorCode
 
 _FIRST_VERSION_WITH_EPOCHS = 9
@@ -59,6 +63,7 @@ class ConsumerGroup(EpochGroup):
         self, group_id: str, limits: EpochGroupConfig, now: float, snapshot: GroupSnapshot | None = None
     ) -> None:
         self._revocations: dict[str, float] = {}  # when those who have to give something back must have done so
+        self._awaited: dict[str, float] = {}  # when classic members must have joined again, or synced
         super().__init__(group_id, limits, now, snapshot)
 
     # ---- events ------------------------------------------------------------------------------------------------------
@@ -69,6 +74,7 @@ class ConsumerGroup(EpochGroup):
             return self._leave(request)
         before = self.snapshot
         self._check_room(request.member_id)
+        self._check_protocols(request)
         member = self._known(request)
         updated = _updated(member, request)
         if request.epoch > JOINING and view is None and updated == member and before.is_settled(member):
@@ -86,8 +92,36 @@ class ConsumerGroup(EpochGroup):
         if following.epoch != before.epoch or before.members.get(updated.id) != reconciled:
             self.snapshot = following
         self._heard_from(reconciled, member, now)
+        if request.classic is None:
+            self._awaited.pop(reconciled.id, None)
+        else:
+            self._awaited[reconciled.id] = now + reconciled.rebalance_timeout_ms / 1000
         news = request.epoch == JOINING or request.whole or reconciled.assigned != member.assigned
         return HeartbeatAnswer(reconciled.id, reconciled.epoch, reconciled.assigned if news else None)
+
+    def sync(self, request: Sync, now: float) -> Synced:
+        """What a classic member has since it joined; KafkaError."""
+        member = self._classic_member(request.member_id, request.instance_id, request.generation)
+        said = (request.protocol_type, consumer_protocol.TYPE), (request.protocol_name, _protocol_of(member))
+        if any(theirs not in (None, ours) for theirs, ours in said):
+            text = f"Member {member.id} names another protocol than the answer to its JoinGroup."
+            raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text)
+        if self.snapshot.epoch > member.epoch and member.state is not MemberState.UNREVOKED:
+            self._await_join(member, now)
+            raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
+        self._awaited.pop(member.id, None)
+        self._heard_of(member.id, now)
+        assigned = assignment_of(member, self.snapshot.view)
+        return Synced(ErrorCode.NONE, request.protocol_type, request.protocol_name, assigned)
+
+    def classic_heartbeat(self, member_id: str, instance_id: str | None, generation: int, now: float) -> ErrorCode:
+        """The answer to a classic member's heartbeat; KafkaError."""
+        member = self._classic_member(member_id, instance_id, generation)
+        self._heard_of(member.id, now)
+        if not self._should_join(member):
+            return ErrorCode.NONE
+        self._await_join(member, now)
+        return ErrorCode.REBALANCE_IN_PROGRESS
 
     def remove(self, leaving: Iterable[Leave]) -> list[ErrorCode]:
         """A LeaveGroup of an administrator; the answer of each member."""
@@ -106,7 +140,7 @@ class ConsumerGroup(EpochGroup):
         if epoch < 0 and not self.snapshot.members:
             return  # an administrator, or a consumer that assigns itself
         member = self._member(member_id)
-        if version < _FIRST_VERSION_WITH_EPOCHS:
+        if version < _FIRST_VERSION_WITH_EPOCHS and member.classic is None:
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION, "members of this group commit with OffsetCommit v9 or newer"
             )
@@ -139,11 +173,12 @@ class ConsumerGroup(EpochGroup):
 
     def deadline(self) -> float:
         """When `expire` has something to do, if nothing happens before; a heartbeat only moves it away."""
-        return min(super().deadline(), min(self._revocations.values(), default=inf))
+        return min((super().deadline(), *self._revocations.values(), *self._awaited.values()))
 
     def _due(self, now: float) -> dict[str, str]:
         slow = {member_id: "it does not revoke" for member_id, at in self._revocations.items() if at <= now}
-        return slow | super()._due(now)
+        late = {member_id: "it does not join or sync" for member_id, at in self._awaited.items() if at <= now}
+        return slow | late | super()._due(now)
 
     def _heard_from(self, member: ConsumerMember, before: ConsumerMember, now: float) -> None:
         self._heard_of(member.id, now)
@@ -162,6 +197,39 @@ class ConsumerGroup(EpochGroup):
             for one in self.snapshot.members.values()
             if one.state is MemberState.UNREVOKED and one.epoch >= 0
         }
+        self._awaited = {one: at for one, at in self._awaited.items() if one in self.snapshot.members}
+
+    # ---- members of the classic protocol -----------------------------------------------------------------------------
+
+    def _check_protocols(self, request: MemberHeartbeat) -> None:
+        """That a classic member could be in one classic group with the others."""
+        members = self.snapshot.members.values()
+        others = [one.classic for one in members if one.classic is not None and one.id != request.member_id]
+        if request.classic is not None and not request.classic.fits(others):
+            text = f"Member {request.member_id}'s protocols are not supported."
+            raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text)
+
+    def _classic_member(self, member_id: str, instance_id: str | None, generation: int) -> ConsumerMember:
+        """The member, if it is a classic one of this generation; KafkaError."""
+        member = self._leaver(member_id, instance_id)
+        if member.classic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} does not use the classic protocol.")
+        _check_current(member, generation)
+        return member
+
+    def _should_join(self, member: ConsumerMember) -> bool:
+        """Whether a classic member reaches its target, or has to give something back, by joining again."""
+        group = self.snapshot
+        if member.epoch < group.epoch or member.state is MemberState.UNREVOKED:
+            return True
+        if member.state is MemberState.STABLE:
+            return False
+        others = [one for one in group.members.values() if one.id != member.id]
+        target = group.targets.get(member.id, NOTHING)
+        return reconcile(member, target, group.assignment_epoch, others, None).state is MemberState.STABLE
+
+    def _await_join(self, member: ConsumerMember, now: float) -> None:
+        self._awaited.setdefault(member.id, now + member.rebalance_timeout_ms / 1000)
 
     # ---- members -----------------------------------------------------------------------------------------------------
 
@@ -185,6 +253,8 @@ class ConsumerGroup(EpochGroup):
 
     def _known_static(self, request: MemberHeartbeat, instance_id: str) -> ConsumerMember:
         current = self.snapshot.static(instance_id)
+        if request.names_itself:
+            return self._leaver(request.member_id, instance_id)
         if request.epoch != JOINING:
             member = self._leaver(request.member_id, instance_id)
             self._check_epoch(member, request)
@@ -195,6 +265,9 @@ class ConsumerGroup(EpochGroup):
             return replace(current, id=request.member_id, epoch=0, previous_epoch=0)
         if current.id == request.member_id:
             return current
+        if request.classic is not None or current.classic is not None:  # a classic one does not say that it goes
+            epoch = 0 if request.classic is None else self.snapshot.epoch
+            return replace(current, id=request.member_id, epoch=epoch, previous_epoch=0)
         text = f"Static member {request.member_id} with instance id {instance_id} cannot join the group because the "
         text += f"instance id is owned by {current.id} member."
         raise KafkaError(ErrorCode.UNRELEASED_INSTANCE_ID, text)
@@ -223,6 +296,7 @@ class ConsumerGroup(EpochGroup):
     def _forget(self, member_id: str) -> None:
         super()._forget(member_id)
         self._revocations.pop(member_id, None)
+        self._awaited.pop(member_id, None)
 
 
 # ---- parts of a heartbeat --------------------------------------------------------------------------------------------
@@ -242,7 +316,13 @@ def _updated(member: ConsumerMember, request: MemberHeartbeat) -> ConsumerMember
         assignor=member.assignor if request.assignor is None else request.assignor,
         client_id=request.client_id,
         client_host=request.client_host,
+        classic=request.classic,
     )
+
+
+def _protocol_of(member: ConsumerMember) -> str:
+    """The protocol that a classic member's answers name."""
+    return member.classic.protocols[0][0] if member.classic is not None else ""
 
 
 def _replaced(one: ConsumerMember, by: ConsumerMember) -> bool:
@@ -260,6 +340,9 @@ def _moved(before: GroupSnapshot, member: ConsumerMember) -> Mapping[str, Assign
 
 
 def _check_current(member: ConsumerMember, epoch: int) -> None:
+    if epoch != member.epoch and member.classic is not None:
+        text = f"The received generation id {epoch} does not match the expected member epoch {member.epoch}."
+        raise KafkaError(ErrorCode.ILLEGAL_GENERATION, text)
     if epoch != member.epoch:
         text = f"The received member epoch {epoch} does not match the expected member epoch {member.epoch}."
         raise KafkaError(ErrorCode.STALE_MEMBER_EPOCH, text)

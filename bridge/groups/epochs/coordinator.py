@@ -36,7 +36,7 @@ _log = log.get(__name__)
 LOOK_AGAIN: Final = 5.0  # seconds between two looks at the topics of a group
 
 
-_Waiting: TypeAlias = tuple["asyncio.Future[Any]", object]
+Waiting: TypeAlias = tuple["asyncio.Future[Any]", object]
 """An answer, and for whom."""
 
 
@@ -54,7 +54,7 @@ class LoadedGroup(Generic[G]):
     """When its topics were last looked at: for each client that has patterns, and for all others by ""."""
     looking: asyncio.Lock = field(default_factory=asyncio.Lock)
     writing: bool = False
-    waiting: list[_Waiting] = field(default_factory=list)
+    waiting: list[Waiting] = field(default_factory=list)
     unconfirmed: set[Key] = field(default_factory=set)
     """Keys of which we do not know whether the last write of them was stored."""
     gone: ErrorCode = ErrorCode.NONE
@@ -270,7 +270,9 @@ class EpochGroups(Generic[G]):
 
     def _write(self, loaded: LoadedGroup[G]) -> None:
         """Store the group as it is now, unless a write is under way."""
-        if loaded.writing or not (loaded.waiting or loaded.group.snapshot is not loaded.stored):
+        if loaded.writing or loaded.gone or not (loaded.waiting or loaded.group.snapshot is not loaded.stored):
+            return
+        if self._turns(loaded):
             return
         after, group_id = loaded.group.snapshot, loaded.group.id
         since_ms = int(self._wall() * 1000)
@@ -280,19 +282,23 @@ class EpochGroups(Generic[G]):
         waiting, loaded.waiting = loaded.waiting, []
         if not records:
             loaded.stored = after
-            _answer(waiting)
+            answer_all(waiting)
             return
         loaded.writing = True
         saving = submit(self._store, group_id, records)
         self._saving.add(saving)
         saving.add_done_callback(partial(self._written, loaded, after, records.keys(), waiting, since_ms))
 
+    def _turns(self, loaded: LoadedGroup[G]) -> bool:
+        """Whether it is of another type now, and stored as that."""
+        return False
+
     def _written(
         self,
         loaded: LoadedGroup[G],
         after: GroupSnapshot,
         keys: Iterable[Key],
-        waiting: list[_Waiting],
+        waiting: list[Waiting],
         since_ms: int,
         saving: "asyncio.Future[None]",
     ) -> None:
@@ -302,7 +308,7 @@ class EpochGroups(Generic[G]):
         if not error:
             loaded.stored, loaded.since_ms = after, since_ms
             loaded.unconfirmed.difference_update(keys)
-            _answer(waiting)
+            answer_all(waiting)
             self._write(loaded)
             return
         _log.warning("! group not stored", extra={"group": loaded.group.id, "code": error})
@@ -311,7 +317,7 @@ class EpochGroups(Generic[G]):
         loaded.unconfirmed.update(keys)
         loaded.group.restore(loaded.stored, self._clock.time())
         self._timers.set(loaded, loaded.group.deadline())
-        _refuse(waiting, loaded.gone or error)
+        refuse_all(waiting, loaded.gone or error)
         self._drop_if_never_joined(loaded)
 
     async def _erase(self, loaded: LoadedGroup[G], stored: StoredGroup, others: set[Key]) -> None:
@@ -335,16 +341,18 @@ class EpochGroups(Generic[G]):
         loaded.sizes.keep_only({})
         loaded.gone = error
         waiting, loaded.waiting = loaded.waiting, []
-        _refuse(waiting, error)
+        refuse_all(waiting, error)
 
 
-def _answer(waiting: list[_Waiting]) -> None:
+def answer_all(waiting: "Iterable[Waiting]") -> None:
+    """What they wait for is stored."""
     for answer, result in waiting:
         if not answer.done():
             answer.set_result(result)
 
 
-def _refuse(waiting: list[_Waiting], error: ErrorCode) -> None:
+def refuse_all(waiting: "Iterable[Waiting]", error: ErrorCode) -> None:
+    """What they wait for could not be stored."""
     for answer, _ in waiting:
         if not answer.done():
             answer.set_exception(KafkaError(error, "the group could not be stored"))

@@ -15,6 +15,7 @@ from bridge.groups.consumer.model import (
     LEAVING_STATIC,
     NOTHING,
     Assignment,
+    ClassicTerms,
     ConsumerGroupState,
     ConsumerMember,
     GroupSnapshot,
@@ -26,7 +27,7 @@ from bridge.kafka.error_codes import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class MemberHeartbeat:
-    """A ConsumerGroupHeartbeat or a ShareGroupHeartbeat; None, and −1 for the timeout: as before."""
+    """A ConsumerGroupHeartbeat, a ShareGroupHeartbeat or a JoinGroup; None, and −1 for the timeout: as before."""
 
     member_id: str
     epoch: int
@@ -41,6 +42,10 @@ class MemberHeartbeat:
     client_host: str = ""
     viewer: str = ""
     """The client for whom patterns are matched; empty: for any."""
+    classic: ClassicTerms | None = None
+    """What a member of the classic protocol says in its JoinGroup."""
+    names_itself: bool = False
+    """Whether such a member says which it is: it takes no other's place."""
 
     @property
     def leaves(self) -> bool:
@@ -127,12 +132,17 @@ class EpochGroup:
         return {member_id: "its session is over" for member_id, at in self._sessions.items() if at <= now}
 
     def _heard_of(self, member_id: str, now: float) -> None:
-        self._sessions[member_id] = now + self.limits.session_timeout
+        self._sessions[member_id] = now + self._session_timeout(self.snapshot.members.get(member_id))
+
+    def _session_timeout(self, member: ConsumerMember | None) -> float:
+        """In seconds."""
+        terms = None if member is None else member.classic
+        return self.limits.session_timeout if terms is None else terms.session_timeout_ms / 1000
 
     def _keep_time(self, now: float) -> None:
         """Every member has a session, no others."""
-        session = now + self.limits.session_timeout
-        self._sessions = {one: self._sessions.get(one, session) for one in self.snapshot.members}
+        members = self.snapshot.members.items()
+        self._sessions = {name: self._sessions.get(name, now + self._session_timeout(one)) for name, one in members}
 
     # ---- members -----------------------------------------------------------------------------------------------------
 

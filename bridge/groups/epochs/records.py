@@ -8,10 +8,14 @@ consumer group, 3 for a share group, so that a bridge that does not know it says
      "regex":"", "assignor":null, "epoch":7, "previous":6, "state":1, "assigned":{"<id>":[0,1]}, "revoking":{},
      "target":{"<id>":[0,1]}}
 
+A member of the classic protocol has `"classic":{"session":45000,"protocols":[["range","<base64>"]]}`, and its record is
+version 2: a bridge that does not know such members must not take it for one of the new protocol.
+
 Where patterns are matched for clients with rights of their own, the group has `"seen":[["<pattern>","<client>",
 ["orders"]]]` beside `resolved`, and the member `"viewer":"<client>"`. A bridge that does not know them matches again.
 """
 
+import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -21,6 +25,7 @@ from uuid import UUID
 from bridge.groups.consumer.model import (
     NOTHING,
     Assignment,
+    ClassicTerms,
     ConsumerMember,
     GroupSnapshot,
     MemberState,
@@ -42,6 +47,8 @@ from bridge.groups.store.records import (
 )
 
 _MEMBER_VERSION: Final = 1
+_CLASSIC_VERSION: Final = 2
+"""Of the record of a member of the classic protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +136,7 @@ def encode_member(member: ConsumerMember, target: Assignment) -> bytes:
     """A member's record."""
     return _dump(
         {
-            "v": _MEMBER_VERSION,
+            "v": _MEMBER_VERSION if member.classic is None else _CLASSIC_VERSION,
             "instance": member.instance_id,
             "rack": member.rack_id,
             "client": member.client_id,
@@ -146,6 +153,7 @@ def encode_member(member: ConsumerMember, target: Assignment) -> bytes:
             "target": _plain(target),
         }
         | ({"viewer": member.viewer} if member.viewer else {})
+        | ({} if member.classic is None else {"classic": _plain_terms(member.classic)})
     )
 
 
@@ -192,8 +200,8 @@ def _sharing(held: Mapping[str, list[Assignment]]) -> set[str]:
 
 def _read_member(member_id: str, data: bytes) -> tuple[ConsumerMember, Assignment]:
     value = parsed(data)
-    if value["v"] != _MEMBER_VERSION:
-        raise BadRecord(f"member record of version {value['v']}, this bridge knows {_MEMBER_VERSION}")
+    if value["v"] not in (_MEMBER_VERSION, _CLASSIC_VERSION):
+        raise BadRecord(f"member record of version {value['v']}, this bridge knows {_CLASSIC_VERSION}")
     member = ConsumerMember(
         id=member_id,
         instance_id=optional_text(value["instance"]),
@@ -210,8 +218,21 @@ def _read_member(member_id: str, data: bytes) -> tuple[ConsumerMember, Assignmen
         state=MemberState(value["state"]),
         assigned=_read_assignment(value["assigned"]),
         revoking=_read_assignment(value["revoking"]),
+        classic=_read_terms(value["classic"]) if value["v"] == _CLASSIC_VERSION else None,
     )
     return member, _read_assignment(value["target"])
+
+
+def _plain_terms(terms: ClassicTerms) -> dict[str, Any]:
+    protocols = [[name, base64.b64encode(metadata).decode()] for name, metadata in terms.protocols]
+    return {"session": terms.session_timeout_ms, "protocols": protocols}
+
+
+def _read_terms(value: dict[str, Any]) -> ClassicTerms:
+    protocols = tuple((text(name), base64.b64decode(data, validate=True)) for name, data in value["protocols"])
+    if not protocols:
+        raise BadRecord("a classic member without protocols")
+    return ClassicTerms(integer(value["session"], 32), protocols)
 
 
 def _plain(one: Assignment) -> dict[str, list[int]]:
