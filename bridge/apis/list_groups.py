@@ -7,7 +7,7 @@ v1 adds throttle_time_ms; v3 is flexible; v4 shows states and chooses by them (K
 from dataclasses import field
 from typing import Annotated, Any
 
-from bridge.groups.classic.subscription import CONSUMER
+from bridge.kafka import consumer_protocol
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since
 from bridge.requests.api import Api, Broker, Rest, Right, Rights, ServedBy
@@ -55,7 +55,10 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     classic = [
         (one.id, one.protocol_type or "", one.state.value, CLASSIC_TYPE) for one in await broker.groups.classic_groups()
     ]
-    consumer = [(name, CONSUMER, state.value, CONSUMER_TYPE) for name, state in await broker.groups.consumer_groups()]
+    consumer = [
+        (name, consumer_protocol.TYPE, state.value, CONSUMER_TYPE)
+        for name, state in await broker.groups.consumer_groups()
+    ]
     share = [(name, SHARE_TYPE, state.value, SHARE_TYPE) for name, state in await broker.groups.share_groups()]
     return Response(
         error_code=ErrorCode.NONE,

@@ -24,6 +24,7 @@ from bridge.groups.store.records import Key, group_key
 from bridge.groups.store.saving import GroupRecordStore, error_of, readable, submit
 from bridge.groups.store.visible import all_decided_keys
 from bridge.groups.timers import Clock, Timers
+from bridge.kafka import consumer_protocol
 from bridge.kafka.error_codes import ErrorCode
 from bridge.telemetry import log
 from bridge.telemetry.metrics import GroupMetrics
@@ -51,7 +52,7 @@ class LoadedClassicGroup:
         return OffsetRetention(
             exists=True,
             members=len(group.members),
-            consumer=group.protocol_type == subscription.CONSUMER,
+            consumer=group.protocol_type == consumer_protocol.TYPE,
             subscribed=subscription.of_group(group),
             empty_since_ms=self.since_ms if group.state is ClassicGroupState.EMPTY else 0,
         )

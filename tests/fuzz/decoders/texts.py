@@ -17,6 +17,8 @@ from bridge.groups.classic import subscription
 from bridge.groups.consumer import regex
 from bridge.http.access import HttpAccess
 from bridge.http.server import HttpServer
+from bridge.kafka.consumer_protocol import Subscription
+from bridge.kafka.message import encode
 from bridge.net.http1 import HttpError
 from bridge.net.http_client import HttpClient
 from bridge.pulsar.admin import AdminError, Retention
@@ -302,7 +304,11 @@ def config_seeds() -> list[bytes]:
 
 def subscriptions() -> list[bytes]:
     """Of no, one and two topics."""
-    return [b"\0\0\0\0\0\0", b"\0\1\0\0\0\1\0\6orders\xff\xff\xff\xff", b"\0\3\0\0\0\2\0\1a\0\1b"]
+    said = {0: [], 1: ["orders"], 3: ["a", "b"]}
+    return [
+        version.to_bytes(2, "big") + bytes(encode(Subscription(topics=topics), version, flexible=False))
+        for version, topics in said.items()
+    ]
 
 
 _HTTP_WORDS = (

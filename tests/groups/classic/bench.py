@@ -12,7 +12,7 @@ from tests.groups.clock import FakeClock, settle
 from tests.groups.fake_topics import FakeTopics
 from tests.groups.store.fake_store import FakeStore
 
-TOPICS = b"\x00\x01\x00\x00\x00\x02\x00\x01a\x00\x01b\xff\xff\xff\xff"
+TOPICS = b"\x00\x00\x00\x00\x00\x02\x00\x01a\x00\x01b\xff\xff\xff\xff"
 
 
 class Bench:
