@@ -179,6 +179,10 @@ def _acl(options: argparse.Namespace) -> int:
 
 
 def _import(options: argparse.Namespace) -> int:
+    if options.action == "kafka":
+        from bridge.cli.kafka_import import carry
+
+        return carry(options, sys.stdout)
     settings = load(options.config)
     _log_little(settings)
     from bridge.cli.kop.moving import move

@@ -51,6 +51,12 @@ EXAMPLES: Final = {
          "bridge import kop --bootstrap localhost:9092 --dry-run --config bridge.toml"),
         ("take it", "bridge import kop --bootstrap localhost:9092 --config bridge.toml"),
     ),
+    "import kafka": (
+        ("what would be taken, and what not",
+         "bridge import kafka --from kafka.example:9092 --bootstrap localhost:9092 --dry-run"),
+        ("the configs of some topics",
+         "bridge import kafka --from kafka.example:9092 --bootstrap localhost:9092 --what configs --topics 'orders.*'"),
+    ),
     "standalone": (
         ("a Pulsar and the bridge, data kept between runs", "bridge standalone"),
         ("for a test: no data kept, free ports, addresses in a file",
@@ -88,12 +94,14 @@ def make_parser() -> argparse.ArgumentParser:
     listed, changing = _add_user(user)
     moved = _command(commands, "move-state", "move what the bridge keeps in Pulsar to a namespace of its own")
     moved.add_argument("--undo", action="store_true", help="move it back, to where older bridges have it")
-    imported = _add_import(_command(commands, "import", "take over what another gateway of Pulsar's has kept"))
+    imported, kafka_imported = _add_import(
+        _command(commands, "import", "take over what a Kafka, or another gateway of Pulsar's, has kept")
+    )
     for command in (run, check, ready, nodes, listed, *changing, moved, imported):
         command.add_argument(
             "--config", type=Path, metavar="FILE", help="TOML settings; the environment goes over them"
         )
-    for command in (check, ready, nodes, listed, imported):
+    for command in (check, ready, nodes, listed, imported, kafka_imported):
         command.add_argument("--json", action="store_true", help="tell it as JSON, for a script")
     kafka.add(commands, _command)
     _add_standalone(_command(commands, "standalone", "start a Pulsar and the bridge here, and show them at work"))
@@ -150,8 +158,19 @@ def _add_user(user: argparse.ArgumentParser) -> tuple[argparse.ArgumentParser, l
     return listed, [added, removed]
 
 
-def _add_import(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+def _add_import(parser: argparse.ArgumentParser) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
+    """From KoP, which settings are needed for, and from Kafka."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="from")
+    other = _command(actions, "kafka", "take topics, their configs, ACLs and quotas of a Kafka", "import")
+    other.add_argument("--from", metavar="HOST:PORT", required=True, help="the Kafka")
+    other.add_argument("--from-conf", type=Path, metavar="FILE", help="client properties for it (SASL, TLS)")
+    other.add_argument("--bootstrap", metavar="HOST:PORT", required=True, help="a running bridge, which takes them")
+    other.add_argument("--kafka-conf", type=Path, metavar="FILE", help="client properties for the bridge")
+    other.add_argument(
+        "--what", default="topics,configs,acls,quotas,users", metavar="A,B", help="of topics,configs,acls,quotas,users"
+    )
+    other.add_argument("--topics", metavar="REGEX", help="topics and configs of those that it fits alone")
+    other.add_argument("--dry-run", action="store_true", help="tell what would be taken, and take nothing")
     kop = _command(actions, "kop", "take the offsets that groups committed in Kafka-on-Pulsar", "import")
     kop.add_argument("--bootstrap", metavar="HOST:PORT", required=True, help="a running bridge, which commits them")
     kop.add_argument(
@@ -163,7 +182,7 @@ def _add_import(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     kop.add_argument("--dry-run", action="store_true", help="tell what would be taken, and take nothing")
     kop.add_argument("--forward", action="store_true", help="also where a group has committed here, and less")
     kop.add_argument("--expired", action="store_true", help="also what has expired in KoP")
-    return kop
+    return kop, other
 
 
 def _add_standalone(parser: argparse.ArgumentParser) -> None:

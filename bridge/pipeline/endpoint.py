@@ -61,6 +61,11 @@ class KafkaEndpoint:
             described: dict[str, Any] = self._admin.describe_cluster()
         return described.get("cluster_id")
 
+    def ask(self, request: Any) -> Any:
+        """The answer to one of kafka-python's protocol messages."""
+        with self._one_line():
+            return self._admin._manager.run(self._admin._manager.send, request)
+
     def topics(self) -> set[str]:
         """Every topic."""
         with self._one_line():

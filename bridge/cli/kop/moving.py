@@ -13,8 +13,8 @@ that of its last message, in both.
 import argparse
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from bridge.cli.kop.judging import Group, Row, Topics, Wanted, judge
@@ -66,19 +66,28 @@ def move(settings: Settings, options: argparse.Namespace, out: TextIO) -> int:
     return 1 if refused else 0
 
 
-@contextmanager
-def _endpoint(options: argparse.Namespace) -> "Iterator[KafkaEndpoint]":
-    """The bridge, as a Kafka client sees it; what goes wrong there as one of our errors."""
-    from bridge.pipeline.endpoint import KafkaEndpoint
-    from bridge.pipeline.errors import PipelineError, Usage
-    from bridge.pipeline.options import EndpointOptions, endpoint_options
+def _endpoint(options: argparse.Namespace) -> "AbstractContextManager[KafkaEndpoint]":
+    """The bridge, as a Kafka client sees it."""
 
-    try:
+    def opened() -> "KafkaEndpoint":
+        from bridge.pipeline.endpoint import KafkaEndpoint
+        from bridge.pipeline.options import EndpointOptions, endpoint_options
+
         given = endpoint_options(options)
         # a group may have committed behind the last stable offset: what the log holds is asked for
-        with KafkaEndpoint(
-            EndpointOptions(given.bootstrap, {**given.properties, "isolation.level": "read_uncommitted"})
-        ) as endpoint:
+        properties = {**given.properties, "isolation.level": "read_uncommitted"}
+        return KafkaEndpoint(EndpointOptions(given.bootstrap, properties))
+
+    return kafka_errors(opened)
+
+
+@contextmanager
+def kafka_errors(opened: "Callable[[], KafkaEndpoint]") -> "Iterator[KafkaEndpoint]":
+    """A Kafka's endpoint, closed at the end; what goes wrong there is one of our errors."""
+    from bridge.pipeline.errors import PipelineError, Usage
+
+    try:
+        with opened() as endpoint:
             yield endpoint
     except Usage as error:
         raise SettingsError(str(error)) from None

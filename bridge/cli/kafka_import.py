@@ -1,0 +1,295 @@
+"""`bridge import kafka`: takes over what is not in records: topics, their configs, ACLs, quotas.
+
+Both sides are asked as any client asks them, a real Kafka and a running bridge. Nothing that is there already is
+changed back: what the bridge has of its own stays. Each item is judged by the bridge alone, so its answer is the reason
+why one cannot be taken. Running it again does what is left.
+"""
+
+import argparse
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
+
+from bridge.cli.kop.moving import kafka_errors
+from bridge.cli.table import printable, table
+from bridge.errors import SettingsError
+from bridge.kafka.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from bridge.pipeline.endpoint import KafkaEndpoint
+
+KINDS: Final = ("topics", "configs", "acls", "quotas", "users")
+_HEAD: Final = ("kind", "name", "what", "taken")
+_TOPIC, _ANY = 2, 1  # of resources, and of all enumerations in a filter
+_ITS_OWN: Final = 1  # DYNAMIC_TOPIC_CONFIG
+_SET: Final = 0
+_RESOURCES: Final = {2: "topic", 3: "group", 4: "cluster", 5: "transactional-id", 6: "delegation-token", 7: "user"}
+_OPERATIONS: Final = (
+    "unknown", "any", "all", "read", "write", "create", "delete", "alter", "describe", "cluster-action",
+    "describe-configs", "alter-configs", "idempotent-write", "create-tokens", "describe-tokens", "two-phase-commit",
+)  # fmt: skip
+_PREFIXED, _DENY = 4, 2
+_TIMEOUT_MS: Final = 30_000
+_NOT_TOLD: Final = "Kafka tells nobody what it keeps of a password: `bridge user add`"
+
+
+class Item(NamedTuple):
+    """One thing that Kafka has."""
+
+    kind: str
+    name: str
+    what: str
+    reason: str = ""
+    """Why it is not taken; empty: it is."""
+    refused: bool = False
+    """Whether the bridge said so."""
+
+    def judged(self, error: int, message: str | None) -> "Item":
+        """With what the bridge answered."""
+        if not error:
+            return self
+        known = error in ErrorCode.__members__.values()
+        name = ErrorCode(error).name if known else str(error)
+        return self._replace(reason=f"{name}: {message}" if message else name, refused=True)
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there was nothing to do."""
+        return self.reason == _THERE
+
+
+_THERE: Final = "there already"
+
+
+def carry(options: argparse.Namespace, out: TextIO) -> int:
+    """Tell what is taken and what not, and take it; 1 where the bridge refused some.
+
+    SettingsError where nothing can be asked, StartupError where a side does not answer.
+    """
+    wanted = _kinds(options.what)
+    fits = re.compile(options.topics) if options.topics else None
+    with ExitStack() as stack:
+        source, target = (stack.enter_context(_endpoint(options, name)) for name in ("from", "bootstrap"))
+        topics = _Topics(source, target, options.dry_run, fits)
+        ways: dict[str, Callable[[], Iterable[Item]]] = {
+            "topics": topics.create,
+            "configs": topics.configure,
+            "acls": lambda: _acls(source, target, options.dry_run),
+            "quotas": lambda: _quotas(source, target, options.dry_run),
+            "users": lambda: _users(source, target),
+        }
+        items = [item for kind in wanted for item in ways[kind]()]
+    (_tell_json if options.json else _tell)(items, options, out)
+    return 1 if any(item.refused for item in items) else 0
+
+
+def _kinds(what: str) -> list[str]:
+    named = what.split(",")
+    wrong = next((name for name in named if name not in KINDS), None)
+    if wrong is not None:
+        raise SettingsError(f"--what {wrong}: not one of {', '.join(KINDS)}")
+    return [kind for kind in KINDS if kind in named]
+
+
+def _endpoint(options: argparse.Namespace, name: str) -> Any:
+    from bridge.pipeline.endpoint import KafkaEndpoint
+    from bridge.pipeline.options import endpoint_options
+
+    return kafka_errors(lambda: KafkaEndpoint(endpoint_options(options, name)))
+
+
+# ---- topics and their configs ----------------------------------------------------------------------------------------
+
+
+class _Topics:
+    """The source's topics, and what the target has of them."""
+
+    def __init__(
+        self, source: "KafkaEndpoint", target: "KafkaEndpoint", dry_run: bool, fits: "re.Pattern[str] | None"
+    ) -> None:
+        self._source, self._target, self._dry_run = source, target, dry_run
+        names = sorted(name for name in source.topics() if not name.startswith("__"))
+        self._names = [name for name in names if fits is None or fits.fullmatch(name)]
+        self._there = target.topics()
+
+    def create(self) -> Iterator[Item]:
+        """Those that are not there, with the same number of partitions."""
+        counts = {name: len(numbers) for name, numbers in self._source.partitions(self._names).items()}
+        here = self._target.partitions([name for name in self._names if name in self._there])
+        for name in self._names:
+            item = Item("topic", name, f"{counts[name]} partitions")
+            if name not in here:
+                item = item.judged(*self._made(name, counts[name], []))
+                if not item.refused and not self._dry_run:
+                    self._there.add(name)
+            elif len(here[name]) == counts[name]:
+                item = item._replace(reason=_THERE)
+            else:
+                item = item._replace(reason=f"it has {len(here[name])} here: keys would go elsewhere", refused=True)
+            yield item
+
+    def configure(self) -> Iterator[Item]:
+        """The configs that topics have of their own."""
+        here = _configs(self._target, [name for name in self._names if name in self._there])
+        for name, configs in _configs(self._source, self._names).items():
+            for config, value in sorted(configs.items()):
+                item = Item("config", name, f"{config}={value}")
+                if here.get(name, {}).get(config) == value:
+                    yield item._replace(reason=_THERE)
+                else:
+                    yield item.judged(*self._set(name, config, value))
+
+    def _set(self, name: str, config: str, value: str) -> tuple[int, str | None]:
+        from kafka.protocol.admin import IncrementalAlterConfigsRequest
+
+        if name not in self._there:  # without --dry-run it has been made, or could not be
+            return self._made(name, 1, [(config, value)]) if self._dry_run else (3, "there is no such topic")
+        changed = [(_TOPIC, name, [(config, _SET, value)])]
+        answer = self._target.ask(IncrementalAlterConfigsRequest(resources=changed, validate_only=self._dry_run))
+        return answer.responses[0].error_code, answer.responses[0].error_message
+
+    def _made(self, name: str, partitions: int, configs: list[tuple[str, str]]) -> tuple[int, str | None]:
+        from kafka.protocol.admin import CreateTopicsRequest
+
+        topics: list[tuple[Any, ...]] = [(name, partitions, -1, [], configs)]
+        asked = CreateTopicsRequest(topics=topics, timeout_ms=_TIMEOUT_MS, validate_only=self._dry_run)
+        (answer,) = self._target.ask(asked).topics
+        return answer.error_code, answer.error_message
+
+
+def _configs(endpoint: "KafkaEndpoint", names: list[str]) -> dict[str, dict[str, str]]:
+    """What each topic has of its own."""
+    from kafka.protocol.admin import DescribeConfigsRequest
+
+    if not names:
+        return {}
+    asked = DescribeConfigsRequest(resources=[(_TOPIC, name, None) for name in names], min_version=1)
+    found = {}
+    for one in endpoint.ask(asked).results:
+        found[one.resource_name] = {
+            config.name: config.value
+            for config in one.configs
+            if config.config_source == _ITS_OWN and config.value is not None
+        }
+    return found
+
+
+# ---- ACLs, quotas, users ---------------------------------------------------------------------------------------------
+
+_Acl = tuple[int, str, int, str, str, int, int]
+"""Resource and its name, pattern, principal, host, operation, permission."""
+
+
+def _acls(source: "KafkaEndpoint", target: "KafkaEndpoint", dry_run: bool) -> Iterator[Item]:
+    from kafka.protocol.admin import CreateAclsRequest
+
+    theirs, problem = _described_acls(source)
+    if problem:
+        yield Item("acl", "", "", f"Kafka: {problem}")
+        return
+    ours, problem = _described_acls(target)
+    missing = [acl for acl in sorted(theirs) if acl not in ours]
+    for acl in sorted(theirs & ours):
+        yield _acl_item(acl)._replace(reason=_THERE)
+    if problem:
+        yield from (_acl_item(acl)._replace(reason=problem, refused=True) for acl in missing)
+    elif dry_run:
+        yield from map(_acl_item, missing)
+    elif missing:
+        results = target.ask(CreateAclsRequest(creations=missing)).results
+        for acl, result in zip(missing, results, strict=True):
+            yield _acl_item(acl).judged(result.error_code, result.error_message)
+
+
+def _described_acls(endpoint: "KafkaEndpoint") -> tuple[set[_Acl], str]:
+    """All of a side's, or why they cannot be told."""
+    from kafka.protocol.admin import DescribeAclsRequest
+
+    every = DescribeAclsRequest(
+        resource_type_filter=_ANY, resource_name_filter=None, pattern_type_filter=_ANY, principal_filter=None,
+        host_filter=None, operation=_ANY, permission_type=_ANY,
+    )  # fmt: skip
+    answer = endpoint.ask(every)
+    if answer.error_code:
+        return set(), Item("", "", "").judged(answer.error_code, answer.error_message).reason
+    found: set[_Acl] = set()
+    for one in answer.resources:
+        of = one.resource_type, one.resource_name, one.pattern_type
+        found |= {(*of, acl.principal, acl.host, acl.operation, acl.permission_type) for acl in one.acls}
+    return found, ""
+
+
+def _acl_item(acl: _Acl) -> Item:
+    resource, name, pattern, principal, host, operation, permission = acl
+    known = _OPERATIONS[operation] if operation < len(_OPERATIONS) else str(operation)
+    of = f"{_RESOURCES.get(resource, resource)} {name}{'*' if pattern == _PREFIXED else ''}"
+    at = "" if host == "*" else f" from {host}"
+    return Item("acl", of, f"{principal} {'may not' if permission == _DENY else 'may'} {known}{at}")
+
+
+_Entity = tuple[tuple[str, str | None], ...]
+
+
+def _quotas(source: "KafkaEndpoint", target: "KafkaEndpoint", dry_run: bool) -> Iterator[Item]:
+    from kafka.protocol.admin import AlterClientQuotasRequest
+
+    here = _described_quotas(target)
+    for (entity, key), value in sorted(_described_quotas(source).items(), key=repr):
+        of = ", ".join(f"{kind} {'(default)' if name is None else name}" for kind, name in entity)
+        item = Item("quota", of, f"{key}={value:g}")
+        if here.get((entity, key)) == value:
+            yield item._replace(reason=_THERE)
+            continue
+        entries = [(list(entity), [(key, value, False)])]
+        (answer,) = target.ask(AlterClientQuotasRequest(entries=entries, validate_only=dry_run)).entries
+        yield item.judged(answer.error_code, answer.error_message)
+
+
+def _described_quotas(endpoint: "KafkaEndpoint") -> dict[tuple[_Entity, str], float]:
+    from kafka.protocol.admin import DescribeClientQuotasRequest
+
+    answer = endpoint.ask(DescribeClientQuotasRequest(components=[], strict=False))
+    found: dict[tuple[_Entity, str], float] = {}
+    for one in answer.entries or ():
+        entity = tuple(sorted((part.entity_type, part.entity_name) for part in one.entity))
+        found |= {(entity, value.key): value.value for value in one.values}
+    return found
+
+
+def _users(source: "KafkaEndpoint", target: "KafkaEndpoint") -> Iterator[Item]:
+    """Each that logs in by SCRAM: Kafka keeps what is made of a password, and tells nobody."""
+    here = _scram_users(target)
+    for user in sorted(_scram_users(source)):
+        yield Item("user", user, "SCRAM", _THERE if user in here else _NOT_TOLD)
+
+
+def _scram_users(endpoint: "KafkaEndpoint") -> set[str]:
+    from kafka.protocol.admin import DescribeUserScramCredentialsRequest
+
+    answer = endpoint.ask(DescribeUserScramCredentialsRequest(users=None))
+    return {one.user for one in answer.results if not one.error_code}
+
+
+# ---- what is told ----------------------------------------------------------------------------------------------------
+
+
+def _tell(items: list[Item], options: argparse.Namespace, out: TextIO) -> None:
+    cells = [(item.kind, printable(item.name), printable(item.what), printable(item.reason) or "yes") for item in items]
+    print(*table(_HEAD, cells), sep="\n", file=out)
+    taken = sum(not item.reason for item in items)
+    there = sum(item.is_there for item in items)
+    word = "would take" if options.dry_run else "taken"
+    print(f"{word}: {taken}, there already: {there}, not: {len(items) - taken - there}", file=out)
+
+
+def _tell_json(items: list[Item], options: argparse.Namespace, out: TextIO) -> None:
+    told = {
+        "dry_run": options.dry_run,
+        "items": [
+            {"kind": item.kind, "name": item.name, "what": item.what, "taken": not item.reason, "reason": item.reason}
+            for item in items
+        ],
+    }
+    print(json.dumps(told, indent=1), file=out)
