@@ -12,9 +12,9 @@ import pytest
 from bridge.cli.kafka_import import carry
 from bridge.cli.parser import make_parser
 from bridge.errors import SettingsError, StartupError
-from tests.support.kafka_broker import NewKafka
 from tests.support.bridges import BridgeThread, settings_for
 from tests.support.java import run_tool
+from tests.support.kafka_broker import NewKafka
 from tests.support.pulsar import PulsarAddress
 
 ACLS, CONFIGS, TOPICS = (
