@@ -21,6 +21,7 @@ from bridge.check.facts import (
 from bridge.check.files import examine_files
 from bridge.check.findings import Finding, Severity
 from bridge.check.hosts import examine_hosts
+from bridge.check.kop import examine_kop
 from bridge.check.nodes import examine_cluster_topics, examine_features, examine_liveness
 from bridge.check.policies import examine_policies
 from bridge.check.remedies import (
@@ -91,6 +92,7 @@ async def examine(settings: Settings) -> list[Finding]:
             findings += await _examine_policies(admin, settings)
             findings += await _examine_state(admin, client if connected else None, access, settings)
             findings += await _examine_many_nodes(admin, client, settings)
+            findings += await examine_kop(admin, settings.pulsar)
             if settings.pulsar.allowed_hosts:
                 findings.append(await examine_hosts(admin, access))
         if connected:

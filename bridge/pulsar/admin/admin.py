@@ -173,6 +173,13 @@ class Admin(RestClient):
         with _understood():
             return [str(one.get("producerName")) for one in stats.get("publishers") or []]
 
+    async def clients(self, topic: str) -> int:
+        """How many producers and consumers, readers among them, a topic has now."""
+        stats = _object(await self.get(f"{topic_path(topic)}/stats"))
+        with _understood():
+            consumers = [len(one.get("consumers") or ()) for one in (stats.get("subscriptions") or {}).values()]
+            return len(stats.get("publishers") or ()) + sum(consumers)
+
     async def is_terminated(self, topic: str) -> bool:
         """Whether Pulsar takes no more entries for a topic that is no partitioned one, or for one partition."""
         return bool(_object(await self.get(f"{topic_path(topic)}/internalStats")).get("state") == "Terminated")
