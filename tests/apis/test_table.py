@@ -71,9 +71,9 @@ TABLE = {
     75: ("DescribeTopicPartitions", 0, 0),
     76: ("ShareGroupHeartbeat", 1, 1),
     77: ("ShareGroupDescribe", 1, 1),
-    78: ("ShareFetch", 1, 1),
-    79: ("ShareAcknowledge", 1, 1),
-    90: ("DescribeShareGroupOffsets", 0, 0),
+    78: ("ShareFetch", 1, 2),
+    79: ("ShareAcknowledge", 1, 2),
+    90: ("DescribeShareGroupOffsets", 0, 1),
     91: ("AlterShareGroupOffsets", 0, 0),
     92: ("DeleteShareGroupOffsets", 0, 0),
 }

@@ -17,7 +17,7 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.runtime.futures import FutureWaiter
 from bridge.shares.partition import LedPartition, Name
 from bridge.shares.partitions import Shares
-from bridge.shares.state import ACCEPT, REJECT, RELEASE, Acknowledgement
+from bridge.shares.state import ACCEPT, REJECT, RELEASE, RENEW, Acknowledgement
 from bridge.storage.partition import PartitionLog
 from bridge.telemetry.metrics import ShareMetrics
 from tests.groups.store.fake_store import FakeStore
@@ -85,6 +85,17 @@ async def test_what_is_not_stored_may_be_acknowledged_again() -> None:
     assert await _code(led.acknowledge("a", _ALL)) == ErrorCode.COORDINATOR_NOT_AVAILABLE
     bench.store.fails = None
     await led.acknowledge("a", _ALL)
+    led.close(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+
+
+async def test_a_renewal_waits_for_no_store() -> None:
+    bench = _Bench()
+    led = await bench.led()
+    await _acquire(led)
+    bench.store.fails = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    await led.acknowledge("a", [Acknowledgement(0, 2, RENEW)])
+    assert bench.metrics.acknowledged["renew"].value == 3
+    assert bench.metrics.write_errors.value == 0
     led.close(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
 
 
@@ -161,7 +172,7 @@ async def test_what_becomes_of_records_is_counted() -> None:
         await led.acknowledge("a", [Acknowledgement(2, 2, RELEASE)])
     metrics = bench.metrics
     assert {name: one.value for name, one in metrics.acknowledged.items()} == {
-        "gap": 0, "accept": 1, "reject": 1, "release": 5,
+        "gap": 0, "accept": 1, "reject": 1, "release": 5, "renew": 0,
     }  # fmt: skip
     assert (metrics.delivered.value, metrics.given_up.value, metrics.expired.value) == (7, 1, 0)
 
