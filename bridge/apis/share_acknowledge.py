@@ -89,8 +89,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     found = shares.sessions.next(group_id, member_id, request.share_session_epoch)
     said = share.said_of(request.topics)
     parts = await share.opened(shares, group_id, said, broker, session)
-    renews = acknowledgements.may_renew(request, shares)
-    errors = await acknowledgements.acknowledged(member_id, said, parts, renews=renews)
+    errors = await acknowledgements.acknowledged(member_id, said, parts, renews=request.is_renew_ack)
     if request.share_session_epoch == CLOSES:
         shares.sessions.close(found, counts=False)
     hints = LeaderHints(broker.cluster, session.listener)

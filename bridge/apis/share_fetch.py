@@ -156,8 +156,8 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
                 found.partitions.pop((topic.topic_id, index), None)
     fetches = epoch != CLOSES and not request.is_renew_ack
     parts = await _opened(shares, group_id, (*found.partitions, *said) if fetches else said, broker, session)
-    opened, renews = {place: part.opened for place, part in parts.items()}, acknowledgements.may_renew(request, shares)
-    results = await acknowledgements.acknowledged(member_id, said, opened, renews=renews)
+    opened = {place: part.opened for place, part in parts.items()}
+    results = await acknowledgements.acknowledged(member_id, said, opened, renews=request.is_renew_ack)
     for place, error in results.items():
         parts[place].acknowledge_error, parts[place].is_told = error, True
     if epoch == CLOSES:

@@ -2,21 +2,13 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from bridge.errors import KafkaError
-from bridge.groups.configs import SHARE_RENEWS
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.share_messages import AcknowledgementBatch
 from bridge.requests.share import MOST_RANGES, Opened
-from bridge.shares.partitions import Shares
 from bridge.shares.sessions import Place
 from bridge.shares.state import REJECT, RENEW, Acknowledgement
-
-
-def may_renew(request: Any, shares: Shares) -> bool:
-    """Whether a ShareFetch or ShareAcknowledge may renew locks: it says that it does (v2), and the group lets it."""
-    return bool(request.is_renew_ack) and shares.configs.value(request.group_id or "", SHARE_RENEWS) == "true"
 
 
 async def acknowledged(
@@ -26,7 +18,10 @@ async def acknowledged(
     *,
     renews: bool,
 ) -> dict[Place, KafkaError | None]:
-    """Have acknowledgements stored; the error of each partition that has any, None where there is none."""
+    """Have acknowledgements stored; the error of each partition that has any, None where there is none.
+
+    `renews`: the request says that it renews locks (v2).
+    """
     if sum(map(len, said.values())) > MOST_RANGES:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"more than {MOST_RANGES} batches of acknowledgements")
     waiting: dict[Place, asyncio.Future[None]] = {}

@@ -15,6 +15,7 @@ from bridge.groups.configs import (
     SHARE_ISOLATION,
     SHARE_LOCK,
     SHARE_LOCKS,
+    SHARE_RENEWS,
     SHARE_RESET,
     GroupConfigs,
     duration_ms,
@@ -152,6 +153,8 @@ class LedPartition:
         """Done when it is stored, or renewed; KafkaError at once where it may not be (`SharePartition.acknowledge`)."""
         self._check()
         self._expire_now()
+        if any(one.type == RENEW for one in said) and self._configs.value(self.name.group_id, SHARE_RENEWS) != "true":
+            raise KafkaError(ErrorCode.INVALID_RECORD_STATE, f"{SHARE_RENEWS} is false")
         is_news = self._state.acknowledge(member, said, self.limits, loop_time())
         for one in said:
             self._metrics.acknowledged[_TYPES[one.type]].inc(one.last - one.first + 1)
