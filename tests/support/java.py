@@ -15,6 +15,8 @@ from tests.support.driver import Driver
 from tests.support.programs import require
 
 KAFKA_VERSION = "4.1.1"
+NEWER_KAFKA_VERSION = "4.2.1"
+NEWEST_KAFKA_VERSION = "4.3.1"
 OLD_KAFKA_VERSION = "3.9.1"
 OLDEST_KAFKA_VERSION = "2.8.2"
 FLINK_VERSION = "2.1.0"
@@ -47,6 +49,9 @@ def _clients(version: str) -> Jars:
     return Jars(f"kafka-clients-{version}", ((_APACHE, "kafka-clients", version), jackson, _LOGGING))
 
 
+NEWER_CLIENTS = _clients(NEWER_KAFKA_VERSION)
+NEWEST_TOOLS = Jars(f"kafka-tools-{NEWEST_KAFKA_VERSION}", ((_APACHE, "kafka-tools", NEWEST_KAFKA_VERSION), _LOGGING))
+"""With the client of this version."""
 OLD_CLIENTS = _clients(OLD_KAFKA_VERSION)
 OLDEST_CLIENTS = _clients(OLDEST_KAFKA_VERSION)
 STREAMS = Jars(f"kafka-streams-{KAFKA_VERSION}", ((_APACHE, "kafka-streams", KAFKA_VERSION), _LOGGING))
@@ -112,9 +117,9 @@ def java_command(
     return [java, f"-Xmx{heap}", *options, *kept, logging, "-cp", class_path, *arguments]
 
 
-def run_tool(main_class: str, *arguments: str, stdin: bytes = b"") -> str:
+def run_tool(main_class: str, *arguments: str, stdin: bytes = b"", jars: Jars = KAFKA) -> str:
     """Run one of Kafka's command-line tools to its end and return what it printed."""
-    return run_command(java_command(main_class, *arguments), stdin)
+    return run_command(java_command(main_class, *arguments, jars=jars), stdin)
 
 
 def run_command(command: list[str], stdin: bytes = b"") -> str:
