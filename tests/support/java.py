@@ -76,7 +76,8 @@ FLINK = Jars(
 )
 """A whole Flink, 80 MB; its connector brings kafka-clients 3.9."""
 DEFINITIONS = Jar(
-    "00247122a572c3d3ae4eb60a50192a5811bc0181f51923d13018600f892e821d", f"{_APACHE}:kafka-clients:{KAFKA_VERSION}"
+    "52501b7b47510c66f898871adaf6d2968ab7246561d44ced43643a8a587f0b36",
+    f"{_APACHE}:kafka-clients:{NEWEST_KAFKA_VERSION}",
 )
 """It holds Kafka's definitions of its messages. `make unit` has them, and no other jar."""
 
@@ -84,7 +85,9 @@ DEFINITIONS = Jar(
 def definitions_jar() -> Path:
     """Return the jar with Kafka's definitions, fetched by Maven at the first use."""
     fetch = MavenFetch(print, "Kafka's definitions", "10 MB")
-    (jar,) = JarCache(cache_directory() / f"kafka-definitions-{KAFKA_VERSION}", print, [DEFINITIONS], fetch).ensure()
+    (jar,) = JarCache(
+        cache_directory() / f"kafka-definitions-{NEWEST_KAFKA_VERSION}", print, [DEFINITIONS], fetch
+    ).ensure()
     return jar
 
 
