@@ -154,7 +154,8 @@ class LedPartition:
         self._check()
         self._expire_now()
         if any(one.type == RENEW for one in said) and self._configs.value(self.name.group_id, SHARE_RENEWS) != "true":
-            raise KafkaError(ErrorCode.INVALID_RECORD_STATE, f"{SHARE_RENEWS} is false")
+            text = "Renewing acquisition locks is not enabled for the group."
+            raise KafkaError(ErrorCode.INVALID_RECORD_STATE, text)
         is_news = self._state.acknowledge(member, said, self.limits, loop_time())
         for one in said:
             self._metrics.acknowledged[_TYPES[one.type]].inc(one.last - one.first + 1)

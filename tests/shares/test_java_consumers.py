@@ -201,6 +201,7 @@ def test_a_consumer_that_is_killed_gives_back_what_it_had(driver: Driver, start:
             member.accept_all(again)
 
 
+@pytest.mark.parametrize("jars", [KAFKA], ids=lambda jars: jars.name)
 def test_a_lock_runs_out(driver: Driver) -> None:
     group = Group(driver, record_lock_duration_ms=_LOCK_MS)
     group.produce("a")
@@ -214,21 +215,28 @@ def test_a_lock_runs_out(driver: Driver) -> None:
 
 
 @KIP_1222
-def test_a_lock_is_renewed(driver: Driver) -> None:
-    group = Group(driver, record_lock_duration_ms=_LOCK_MS)
-    group.produce("a")
-    with closing(Member(driver, group)) as slow, closing(Member(driver, group)) as other:
-        assert slow.first() == [(0, "a", 1)]
-        assert slow.lock_ms() == _LOCK_MS
-        for number in range(10):  # with the polls of the other for longer than the lock
+def test_a_lock_runs_out_where_it_is_not_renewed(driver: Driver) -> None:
+    renewed, left = (Group(driver, record_lock_duration_ms=_LOCK_MS) for _ in range(2))
+    with ExitStack() as members:
+        slow, other, idle, heir = (members.enter_context(closing(Member(driver, group)))
+                                   for group in (renewed, renewed, left, left))  # fmt: skip
+        for group, member in ((renewed, slow), (left, idle)):
+            group.produce("a")
+            assert member.first() == [(0, "a", 1)]
+            assert member.lock_ms() == _LOCK_MS
+        for number in range(6):  # with the polls of the other for longer than the lock
             slow.say(0, "RENEW")
             if number % 2:  # by a ShareAcknowledge, else by the ShareFetch of the next poll
                 assert slow.commit() == []
             assert slow.first() == [(0, "a", 1)]
-            assert other.poll(2 * _LOCK_MS // 10) == []
-        slow.say(0)
-        assert slow.commit() == []
+            assert other.poll(_LOCK_MS // 5) == []
+        slow.accept_all([(0, "a", 1)])
         assert other.poll() == []
+        again = heir.first()
+        assert again == [(0, "a", 2)]
+        idle.say(0, "RENEW")
+        assert idle.commit() == ["InvalidRecordStateException"]
+        heir.accept_all(again)
 
 
 @KIP_1222
