@@ -25,8 +25,8 @@ from bridge.security.acls import Operation
 
 _TELLS_LAG: Final = 1
 _NOT_KNOWN: Final = -1
-_END_SECONDS: Final = 5.0
-"""For Pulsar's answer where a partition ends."""
+_ENDS_SECONDS: Final = 5.0
+"""For Pulsar's answers where the partitions of a group end."""
 
 
 @message
@@ -113,16 +113,17 @@ async def _describe(asked: RequestGroup, broker: Broker, *, lags: bool) -> Group
                 one.start_offset, one.leader_epoch = summary.start, max(summary.leader_epoch, 0)
                 if lags and summary.start >= 0:
                     begun.append((topic.topic_name, one, summary.done))
-    await gathered(_add_lag(name, one, done, broker) for name, one, done in begun)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_ENDS_SECONDS):
+            await gathered(_add_lag(name, one, done, broker) for name, one, done in begun)
     return Group(group_id=asked.group_id, topics=topics, error_code=ErrorCode.NONE)
 
 
 async def _add_lag(topic: str, partition: ResponsePartition, done: int, broker: Broker) -> None:
     """`done`: of records beyond its start. It stays unknown where the partition's end is."""
-    with suppress(KafkaError, TimeoutError):
-        async with asyncio.timeout(_END_SECONDS):
-            log = await leadership.log_of(broker, topic, partition.partition_index)
-            partition.lag = max(await log.latest() - partition.start_offset - done, 0)
+    with suppress(KafkaError):
+        log = await leadership.log_of(broker, topic, partition.partition_index)
+        partition.lag = max(await log.latest() - partition.start_offset - done, 0)
 
 
 async def _all(group_id: str, broker: Broker) -> list[ResponseTopic]:

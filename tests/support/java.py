@@ -15,10 +15,10 @@ from tests.support.driver import Driver
 from tests.support.programs import require
 
 KAFKA_VERSION = "4.1.1"
-NEWER_KAFKA_VERSION = "4.2.1"
-NEWEST_KAFKA_VERSION = "4.3.1"
 OLD_KAFKA_VERSION = "3.9.1"
 OLDEST_KAFKA_VERSION = "2.8.2"
+NEWER_KAFKA_VERSION = "4.2.1"
+NEWEST_KAFKA_VERSION = "4.3.1"
 FLINK_VERSION = "2.1.0"
 FLINK_KAFKA_VERSION = "4.0.1-2.0"
 COMMAND_TIMEOUT = 120.0
