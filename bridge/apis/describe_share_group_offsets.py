@@ -1,21 +1,32 @@
-"""DescribeShareGroupOffsets: where share groups begin to read each partition (KIP-932)."""
+"""DescribeShareGroupOffsets: where share groups begin to read each partition (KIP-932), and how far behind they are.
 
+The lag is there from v1 on (KIP-1226).
+"""
+
+import asyncio
+from contextlib import suppress
 from copy import copy
-from typing import Any
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode, text_of
-from bridge.kafka.message import Int16, Int32, Int64, Uuid, message
+from bridge.kafka.message import Int16, Int32, Int64, Uuid, message, since
 from bridge.kafka.schema import ZERO_UUID
+from bridge.requests import leadership
 from bridge.requests.api import Api, Broker, Rest, Right, Rights, ServedBy
 from bridge.requests.authorization import Checks
 from bridge.requests.rights import GROUP, TOPIC, joined, refused, take_out
 from bridge.requests.routes import OfGroups
 from bridge.requests.session import Session
 from bridge.requests.topics import known_topic
-from bridge.runtime.futures import gathered_for, in_turns
+from bridge.runtime.futures import gathered, gathered_for, in_turns
 from bridge.security.acls import Operation
+
+_TELLS_LAG: Final = 1
+_NOT_KNOWN: Final = -1
+_ENDS_SECONDS: Final = 5.0
+"""For Pulsar's answers where the partitions of a group end."""
 
 
 @message
@@ -43,11 +54,12 @@ class Request:
 
 @message
 class ResponsePartition:
-    """Where a partition begins for the group; −1: not decided yet."""
+    """Where a partition begins for the group, −1: not decided yet; how many records are not done, −1: not known."""
 
     partition_index: Int32
     start_offset: Int64 = 0
     leader_epoch: Int32 = 0
+    lag: Annotated[Int64, since(1)] = _NOT_KNOWN
     error_code: Int16
     error_message: str | None = None
 
@@ -81,12 +93,12 @@ class Response:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Tell where each partition begins; a group that is not there has begun nowhere, as in Kafka."""
-    groups = list(range(len(request.groups)))
-    found = await gathered_for(groups, lambda index: _describe(request.groups[index], broker))
+    groups, lags = list(range(len(request.groups))), session.api_version >= _TELLS_LAG
+    found = await gathered_for(groups, lambda index: _describe(request.groups[index], broker, lags=lags))
     return Response(groups=[found[index] for index in groups])
 
 
-async def _describe(asked: RequestGroup, broker: Broker) -> Group:
+async def _describe(asked: RequestGroup, broker: Broker, *, lags: bool) -> Group:
     try:
         topics = await _all(asked.group_id, broker) if asked.topics is None else await _some(asked.topics, broker)
         summaries = await broker.groups.share_summaries(
@@ -94,12 +106,24 @@ async def _describe(asked: RequestGroup, broker: Broker) -> Group:
         )
     except KafkaError as error:
         return _refused(asked.group_id, error.code, error.message)
-    each = iter(summaries)
+    each, begun = iter(summaries), list[tuple[str, ResponsePartition, int]]()
     async for topic in in_turns(topics):
         for one in topic.partitions:
             if (summary := next(each)) is not None:
                 one.start_offset, one.leader_epoch = summary.start, max(summary.leader_epoch, 0)
+                if lags and summary.start >= 0:
+                    begun.append((topic.topic_name, one, summary.done))
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_ENDS_SECONDS):
+            await gathered(_add_lag(name, one, done, broker) for name, one, done in begun)
     return Group(group_id=asked.group_id, topics=topics, error_code=ErrorCode.NONE)
+
+
+async def _add_lag(topic: str, partition: ResponsePartition, done: int, broker: Broker) -> None:
+    """`done`: of records beyond its start. It stays unknown where the partition's end is."""
+    with suppress(KafkaError):
+        log = await leadership.log_of(broker, topic, partition.partition_index)
+        partition.lag = max(await log.latest() - partition.start_offset - done, 0)
 
 
 async def _all(group_id: str, broker: Broker) -> list[ResponseTopic]:
@@ -164,7 +188,7 @@ API = Api(
     key=90,
     name="DescribeShareGroupOffsets",
     min_version=0,
-    max_version=0,
+    max_version=1,
     flexible=0,
     handle=handle,
     request=Request,

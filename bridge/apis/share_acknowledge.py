@@ -1,18 +1,20 @@
 """ShareAcknowledge: say what has become of records that a member of a share group has acquired (KIP-932).
 
-v1 is the first that is served: 0 was Kafka 4.0's early access. The answer comes when it is stored.
+v1 is the first that is served: 0 was Kafka 4.0's early access. v2 renews locks (KIP-1222), and tells for how long they
+are. The answer comes when what is said is stored.
 """
 
 from collections import defaultdict
 from dataclasses import field
-from typing import Any
+from typing import Annotated, Any
 
 from bridge.errors import KafkaError
+from bridge.groups.configs import SHARE_LOCK
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.leader_hints import LeaderIdAndEpoch, NodeEndpoint
-from bridge.kafka.message import Int16, Int32, Uuid, message
+from bridge.kafka.message import Int16, Int32, Uuid, message, since
 from bridge.kafka.share_messages import AcknowledgementBatch
-from bridge.requests import share
+from bridge.requests import acknowledgements, share
 from bridge.requests.api import Api, Broker, RequestLimit, Right, Rights, ServedBy
 from bridge.requests.leadership import LeaderHints
 from bridge.requests.rights import GROUP, TOPIC
@@ -44,6 +46,7 @@ class Request:
     group_id: str | None = None
     member_id: str | None
     share_session_epoch: Int32
+    is_renew_ack: Annotated[bool, since(2)] = False
     topics: list[AcknowledgeTopic]
 
 
@@ -72,6 +75,7 @@ class Response:
     throttle_time_ms: Int32 = 0
     error_code: Int16
     error_message: str | None = None
+    acquisition_lock_timeout_ms: Annotated[Int32, since(2)] = 0
     responses: list[ResponseTopic]
     node_endpoints: list[NodeEndpoint] = field(default_factory=list)
 
@@ -85,7 +89,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     found = shares.sessions.next(group_id, member_id, request.share_session_epoch)
     said = share.said_of(request.topics)
     parts = await share.opened(shares, group_id, said, broker, session)
-    errors = await share.acknowledged(member_id, said, parts)
+    errors = await acknowledgements.acknowledged(member_id, said, parts, renews=request.is_renew_ack)
     if request.share_session_epoch == CLOSES:
         shares.sessions.close(found, counts=False)
     hints = LeaderHints(broker.cluster, session.listener)
@@ -102,14 +106,19 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
             )
         )
     topics = [ResponseTopic(topic_id=topic_id, partitions=found) for topic_id, found in answers.items()]
-    return Response(error_code=ErrorCode.NONE, responses=topics, node_endpoints=hints.endpoints)
+    return Response(
+        error_code=ErrorCode.NONE,
+        acquisition_lock_timeout_ms=shares.configs.number(group_id, SHARE_LOCK),
+        responses=topics,
+        node_endpoints=hints.endpoints,
+    )
 
 
 API = Api(
     key=79,
     name="ShareAcknowledge",
     min_version=1,
-    max_version=1,
+    max_version=2,
     flexible=0,
     handle=handle,
     request=Request,

@@ -1,7 +1,8 @@
 """ShareFetch: acquire records of partitions as a member of a share group, and acknowledge those from before (KIP-932).
 
-v1 is the first that is served: 0 was Kafka 4.0's early access. Acknowledgements are stored first; the answer waits for
-records, `max_wait_ms` at most. It has whole batches, and says which of their offsets the member has acquired.
+v1 is the first that is served: 0 was Kafka 4.0's early access. v2 renews locks (KIP-1222), and takes `max_records`
+strictly where it is asked to (KIP-1206). Acknowledgements are stored first; the answer waits for records, `max_wait_ms`
+at most. It has whole batches, and says which of their offsets the member has acquired.
 """
 
 import asyncio
@@ -9,14 +10,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.leader_hints import LeaderIdAndEpoch, NodeEndpoint
-from bridge.kafka.message import Int16, Int32, Int64, RecordBuffers, Uuid, message
+from bridge.kafka.message import Int8, Int16, Int32, Int64, RecordBuffers, Uuid, message, since
 from bridge.kafka.share_messages import AcknowledgementBatch
-from bridge.requests import share
+from bridge.requests import acknowledgements, share
 from bridge.requests.api import Api, Broker, RequestLimit, Right, Rights, ServedBy
 from bridge.requests.leadership import LeaderHints
 from bridge.requests.rights import GROUP, TOPIC
@@ -34,6 +35,8 @@ from bridge.telemetry.record_counts import sent
 _READ_SECONDS: Final = 2.0
 """For the first records that are not in memory."""
 _MOST_WAIT_SECONDS: Final = 60.0
+BATCH_OPTIMIZED, RECORD_LIMIT = range(2)
+"""Modes in which records are acquired: whole batches, or `max_records` at most (Kafka's `ShareAcquireMode`)."""
 
 
 @message
@@ -72,6 +75,8 @@ class Request:
     max_bytes: Int32 = 0x7FFFFFFF
     max_records: Int32
     batch_size: Int32
+    share_acquire_mode: Annotated[Int8, since(2)] = BATCH_OPTIMIZED
+    is_renew_ack: Annotated[bool, since(2)] = False
     topics: list[FetchTopic]
     forgotten_topics_data: list[ForgottenTopic]
 
@@ -132,9 +137,10 @@ class _Partition:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Store what is acknowledged, then wait for records; the epoch −1 ends the session and brings none."""
+    """Store what is acknowledged, then wait for records; what renews locks brings none, nor what ends the session."""
     group_id, member_id, epoch = request.group_id or "", request.member_id or "", request.share_session_epoch
     shares = share.shares_of(broker, group_id, member_id)
+    _check(request)
     until = loop_time() + min(max(request.max_wait_ms, 0) / 1000, _MOST_WAIT_SECONDS)
     asked = share.said_of(request.topics)
     said = {place: batches for place, batches in asked.items() if batches}
@@ -143,23 +149,31 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     if epoch == OPENS and shares.sessions.is_full:  # it would ask again at once
         await asyncio.sleep(max(until - loop_time(), 0))
     found = share.session_of(shares, group_id, member_id, epoch, session)
-    if epoch == CLOSES:
-        parts = await _opened(shares, group_id, said, broker, session)
-    else:
+    if epoch != CLOSES:
         found.partitions |= dict.fromkeys(asked)
         for topic in request.forgotten_topics_data:
             for index in topic.partitions:
                 found.partitions.pop((topic.topic_id, index), None)
-        parts = await _opened(shares, group_id, (*found.partitions, *said), broker, session)
-    results = await share.acknowledged(member_id, said, {place: part.opened for place, part in parts.items()})
+    fetches = epoch != CLOSES and not request.is_renew_ack
+    parts = await _opened(shares, group_id, (*found.partitions, *said) if fetches else said, broker, session)
+    opened = {place: part.opened for place, part in parts.items()}
+    results = await acknowledgements.acknowledged(member_id, said, opened, renews=request.is_renew_ack)
     for place, error in results.items():
         parts[place].acknowledge_error, parts[place].is_told = error, True
     if epoch == CLOSES:
         shares.sessions.close(found, counts=False)
-    else:
+    if fetches:
         await _read(found, parts, request, until, broker, session)
     lock = round(shares.configs.number(group_id, "share.record.lock.duration.ms"))
     return _answer(parts, lock, LeaderHints(broker.cluster, session.listener))
+
+
+def _check(request: Request) -> None:
+    if request.share_acquire_mode not in (BATCH_OPTIMIZED, RECORD_LIMIT):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "the acquire mode is not known")
+    wanted = request.max_wait_ms, request.min_bytes, request.max_bytes, request.max_records
+    if request.is_renew_ack and any(wanted):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a request that renews locks fetches nothing")
 
 
 async def _opened(
@@ -227,13 +241,15 @@ async def _look(
 ) -> bool:
     """Acquire what is there; whether there is anything to tell. What had records is read last the next time."""
     left = min(request.max_bytes, broker.settings.kafka.max_fetch_bytes, session.remaining_response_bytes())
-    most = request.max_records
+    most, is_strict = request.max_records, request.share_acquire_mode == RECORD_LIMIT
     for place, one in list(led.items()):
         if left <= 0 or most <= 0:
             break
         part = parts[place]
         try:
-            part.found = await one.acquire(found.member_id, most, max(left, 1), _READ_SECONDS, lambda: found.is_open)
+            part.found = await one.acquire(
+                found.member_id, most, max(left, 1), _READ_SECONDS, lambda: found.is_open, is_strict=is_strict
+            )
         except KafkaError as error:
             part.error = error.bare()
             del led[place]
@@ -296,7 +312,7 @@ API = Api(
     key=78,
     name="ShareFetch",
     min_version=1,
-    max_version=1,
+    max_version=2,
     flexible=0,
     handle=handle,
     request=Request,

@@ -15,6 +15,7 @@ from bridge.groups.configs import (
     SHARE_ISOLATION,
     SHARE_LOCK,
     SHARE_LOCKS,
+    SHARE_RENEWS,
     SHARE_RESET,
     GroupConfigs,
     duration_ms,
@@ -28,6 +29,7 @@ from bridge.shares.state import (
     GAP,
     REJECT,
     RELEASE,
+    RENEW,
     Acknowledgement,
     Acquired,
     Limits,
@@ -41,7 +43,7 @@ from bridge.telemetry.metrics import ShareMetrics
 
 _log = logging.get(__name__)
 
-_TYPES: Final = {GAP: "gap", ACCEPT: "accept", RELEASE: "release", REJECT: "reject"}
+_TYPES: Final = {GAP: "gap", ACCEPT: "accept", RELEASE: "release", REJECT: "reject", RENEW: "renew"}
 _AGAIN_SECONDS: Final = 1.0
 """After how long a write that has failed is tried again, where nobody else writes meanwhile."""
 
@@ -148,9 +150,12 @@ class LedPartition:
     # ---- members -----------------------------------------------------------------------------------------------------
 
     def acknowledge(self, member: str, said: Sequence[Acknowledgement]) -> "asyncio.Future[None]":
-        """Done when it is stored; KafkaError at once where it may not be, as `SharePartition.acknowledge`."""
+        """Done when it is stored, or renewed; KafkaError at once where it may not be (`SharePartition.acknowledge`)."""
         self._check()
         self._expire_now()
+        if any(one.type == RENEW for one in said) and self._configs.value(self.name.group_id, SHARE_RENEWS) != "true":
+            text = "Renewing acquisition locks is not enabled for the group."
+            raise KafkaError(ErrorCode.INVALID_RECORD_STATE, text)
         is_news = self._state.acknowledge(member, said, self.limits, loop_time())
         for one in said:
             self._metrics.acknowledged[_TYPES[one.type]].inc(one.last - one.first + 1)
@@ -169,11 +174,13 @@ class LedPartition:
             self._changed()
 
     async def acquire(
-        self, member: str, most: int, max_bytes: int, timeout_seconds: float, is_wanted: Callable[[], bool]
-    ) -> Found | None:
+        self, member: str, most: int, max_bytes: int, timeout_seconds: float, is_wanted: Callable[[], bool],
+        *, is_strict: bool = False,
+    ) -> Found | None:  # fmt: skip
         """Give a member what can be had; None: nothing at present, `add_waiter` tells when to look again.
 
-        `most`: about how many records; `is_wanted`: asked when the records are there. KafkaError of reading.
+        `most`: about how many records, or how many at most where `is_strict`; `is_wanted`: asked when the records are
+        there. KafkaError of reading.
         """
         async with self._reading:
             while True:
@@ -188,7 +195,7 @@ class LedPartition:
                     self._go_on()
                     return None
                 spans = [one for batch in read for one in _spans(batch)]
-                acquired = self._state.acquire(member, position, spans, most, limits, loop_time())
+                acquired = self._state.acquire(member, position, spans, most, limits, loop_time(), is_strict=is_strict)
                 self._metrics.delivered.inc(sum(one.last - one.first + 1 for one in acquired))
                 self._go_on()
                 if acquired:

@@ -27,8 +27,8 @@ from bridge.groups.share.state_records import ACKNOWLEDGED, ARCHIVED, AVAILABLE,
 from bridge.kafka.error_codes import ErrorCode
 
 ACQUIRED: Final = 1
-GAP, ACCEPT, RELEASE, REJECT = range(4)
-"""The types of acknowledgements."""
+GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
+"""The types of acknowledgements. The last one (KIP-1222) settles nothing: the member keeps the records for longer."""
 _DONE: Final = frozenset((ACKNOWLEDGED, ARCHIVED))
 
 Span: TypeAlias = tuple[int, int]
@@ -156,31 +156,34 @@ class SharePartition:
     # ---- members -----------------------------------------------------------------------------------------------------
 
     def acquire(
-        self, member: str, position: int, read: Sequence[Span], most: int, limits: Limits, now: float
-    ) -> list[Acquired]:
+        self, member: str, position: int, read: Sequence[Span], most: int, limits: Limits, now: float,
+        *, is_strict: bool = False,
+    ) -> list[Acquired]:  # fmt: skip
         """Give a member what can be had of the batches that were read from `position` on.
 
-        Whole batches, until there are `most` records or the limit of locks is reached. What has come near the limit of
-        deliveries is given in ever smaller parts, for the last time each record alone: one that kills its consumer
-        takes no others along. Offsets before and between the batches have no records.
+        Whole batches, until there are `most` records or the limit of locks is reached; `is_strict`: never more than
+        `most`, the rest of a batch is left (KIP-1206). What has come near the limit of deliveries is given in ever
+        smaller parts, for the last time each record alone: one that kills its consumer takes no others along. Offsets
+        before and between the batches have no records.
         """
         taken: list[Acquired] = []
         hole = max(position, self.start)
         for first, last in read:
-            if sum(one.last - one.first + 1 for one in taken) >= most:
+            room = most - sum(one.last - one.first + 1 for one in taken)
+            if room <= 0:
                 break
             first = max(first, hole)
             if last < first:
                 continue
             self._archive(hole, first - 1, limits)
             hole = last + 1
-            if not self._acquire(member, first, last, taken, limits, now):
+            if not self._acquire(member, first, last, room if is_strict else last - first + 1, taken, limits, now):
                 break
         self._tidy()
         return taken
 
     def acknowledge(self, member: str, said: Sequence[Acknowledgement], limits: Limits, now: float) -> bool:
-        """Note what is to be stored; False: there is nothing, for all lies before the start.
+        """Note what is to be stored; False: there is nothing, for all lies before the start or is renewed at once.
 
         `said` is in order, nothing twice. INVALID_RECORD_STATE, and nothing has changed, where a member does not have
         what it acknowledges, or has acknowledged it already.
@@ -197,9 +200,13 @@ class SharePartition:
                 raise KafkaError(ErrorCode.INVALID_RECORD_STATE, text)
         for one in said:
             for part in self._cut(one.first, one.last):
+                if one.type == RENEW:
+                    part.deadline = now + limits.lock_seconds
+                    continue
                 part.next = _outcome(one.type, part.count, limits)
                 self._given_up += part.size if one.type == RELEASE and part.next == ARCHIVED else 0
-        return bool(said)
+        self._tidy()
+        return any(one.type != RENEW for one in said)
 
     def release(self, member: str, limits: Limits, *, counts: bool) -> bool:
         """Take back what a member has, unless it is being stored; whether it had any.
@@ -292,11 +299,14 @@ class SharePartition:
 
     # ---- within ------------------------------------------------------------------------------------------------------
 
-    def _acquire(self, member: str, first: int, last: int, taken: list[Acquired], limits: Limits, now: float) -> bool:
-        """Acquire within one batch; False: no more may be acquired beside it."""
+    def _acquire(
+        self, member: str, first: int, last: int, room: int, taken: list[Acquired], limits: Limits, now: float
+    ) -> bool:
+        """Acquire `room` records of one batch; False: no more may be acquired beside it."""
         deadline = now + limits.lock_seconds
         for one in [part for part in self._within(first, last) if part.state == AVAILABLE]:
-            begin, stop = max(one.first, first), min(one.last, last)
+            begin = max(one.first, first)
+            stop = min(one.last, last, begin + room - 1)
             is_careful = one.count >= max(2, -(-limits.deliveries // 2))
             if is_careful:
                 if taken:
@@ -308,8 +318,11 @@ class SharePartition:
                 taken.append(Acquired(part.first, part.last, part.count))
             if is_careful:
                 return False
+            room -= stop - begin + 1
+            if room <= 0:
+                break
         begin = max(first, self.end)
-        stop = min(last, begin + limits.locks - (self.end - self.start) - 1)
+        stop = min(last, begin + min(room, limits.locks - (self.end - self.start)) - 1)
         if begin > last:
             return True
         if stop >= begin:

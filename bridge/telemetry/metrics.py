@@ -407,9 +407,10 @@ class ShareMetrics(Families, prefix="bridge_shares_"):
     sessions = gauge("Share sessions: members of share groups that read at this node. At 2,000 new ones are refused.")
     delivered = counter("Records given to members, each time that they are.")
     acknowledged = counters(
-        "Records that members have dealt with, by what they said of them: a rejected record is given to nobody again.",
+        "What members said of records: a rejected record is given to nobody again, a renewed one is its member's for "
+        "longer.",
         "type",
-        ("gap", "accept", "release", "reject"),
+        ("gap", "accept", "release", "reject", "renew"),
     )
     expired = counter(
         "Records whose lock ran out before they were acknowledged: consumers are too slow for "

@@ -1,4 +1,4 @@
-"""Kafka's tools for share groups, as their users call them. `--reset-offsets` is not in the tool of Kafka 4.1 yet."""
+"""Kafka's tools for share groups, as their users call them. The tool of Kafka 4.1 has no `--reset-offsets` yet."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.clients.model import attempts
 from tests.clients.refusals import groups
 from tests.clients.scene import PARTITIONS, Scene
 from tests.support.group_tool import table
-from tests.support.java import run_tool
+from tests.support.java import KAFKA, NEWEST_TOOLS, Jars, run_tool
 
 SHARES = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
 ALL_GROUPS = "org.apache.kafka.tools.GroupsCommand"
 
 
-def tool(endpoint: Endpoint, *arguments: str, main_class: str = SHARES) -> str:
-    return run_tool(main_class, "--bootstrap-server", endpoint.kafka, *arguments)
+def tool(endpoint: Endpoint, *arguments: str, main_class: str = SHARES, jars: Jars = KAFKA) -> str:
+    return run_tool(main_class, "--bootstrap-server", endpoint.kafka, *arguments, jars=jars)
 
 
 def beat(endpoint: Endpoint, group: str, epoch: int, *topics: str) -> share_group_heartbeat.Response:
@@ -71,3 +71,17 @@ def test_a_share_group_is_listed_described_and_deleted(endpoint: Endpoint, scene
     assert (row["TOPIC"], row["STATUS"]) == (scene.topic, "Successful")
     assert re.search("success", tool(endpoint, "--delete", *of_group), re.I)
     assert group not in tool(endpoint, "--list").split()
+
+
+def test_offsets_are_reset_and_the_lag_is_told(endpoint: Endpoint, scene: Scene, group: str) -> None:
+    of_group = ["--group", group]
+    beat(endpoint, group, -1)
+    wanted = ["--reset-offsets", *of_group, "--topic", scene.topic, "--to-earliest", "--execute"]
+    rows = table(tool(endpoint, *wanted, jars=NEWEST_TOOLS))
+    assert {(row["TOPIC"], row["NEW-OFFSET"]) for row in rows} == {(scene.topic, "0")}
+    rows = table(tool(endpoint, "--describe", "--offsets", *of_group, jars=NEWEST_TOOLS))
+    assert {(row["TOPIC"], row["START-OFFSET"]) for row in rows} == {(scene.topic, "0")}
+    if endpoint.name == "control":  # Kafka 4.1 does not tell it
+        assert {row["LAG"] for row in rows} == {"-"}
+    else:
+        assert sum(int(row["LAG"]) for row in rows) == 30

@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from bridge.errors import KafkaError
 from bridge.groups.share.state_records import ShareState, ShareWrite, led_by, written
-from bridge.shares.state import ACCEPT, REJECT, RELEASE, Acknowledgement, Limits, SharePartition, Snapshot, Span
+from bridge.shares.state import (
+    ACCEPT,
+    ACQUIRED,
+    REJECT,
+    RELEASE,
+    RENEW,
+    Acknowledgement,
+    Acquired,
+    Limits,
+    SharePartition,
+    Snapshot,
+    Span,
+)
 from tests.support.effort import examples
 
 _MEMBERS = ("a", "b", "c")
+_MOST = 5
 
 
 class _History:
     """A log, the coordinator's record, a leader that may be followed by another, and what its clients saw."""
 
-    def __init__(self, seed: int, *, fenced: bool = True) -> None:
+    def __init__(self, seed: int, *, fenced: bool = True, machine: type[SharePartition] = SharePartition) -> None:
         self.random = random.Random(seed)
         self.fenced = fenced
+        self.machine = machine
         self.limits = Limits(self.random.randint(2, 6), self.random.randint(3, 40), 30.0)
         self.now = 0.0
         self.log = list[Span]()
@@ -31,7 +46,7 @@ class _History:
         """What was answered NONE, as accepted or rejected."""
         self.holder = dict[tuple[int, int], tuple[str, float]]()
         """Who has an offset, by the leader's epoch, and until when."""
-        self.archived_after = Counter[int]()
+        self.delivered = set[int]()
         end = 0
         for _ in range(self.random.randint(1, 12)):
             end += self.random.choice((0, 0, 0, 2))
@@ -70,6 +85,7 @@ class _History:
         leader.end_write(lost=False)
         for _ in range(1000):
             if leader.partition.start == self.end and not leader.partition.has_news:
+                assert self.delivered == self.records, "nobody was given some"
                 return
             self.now += 100.0
             leader.partition.expire(self.limits, self.now)
@@ -84,7 +100,7 @@ class _Leader:
     def __init__(self, history: _History, epoch: int, state: ShareState) -> None:
         self.history, self.epoch, self.q = history, epoch, state.q
         self.state_epoch = state.state_epoch
-        self.partition = SharePartition(state.start, state.batches)
+        self.partition = history.machine(state.start, state.batches)
         self.has: dict[str, set[int]] = {one: set() for one in _MEMBERS}
         self.waiting = list[tuple[int, int]]()  # offsets and types, not in a write yet
         self.writing: tuple[Snapshot, list[tuple[int, int]]] | None = None
@@ -121,8 +137,12 @@ class _Leader:
             return
         read = [one for one in history.log if one[1] >= position]
         read = read[: history.random.randint(1, 4)]
-        for first, last, count in self.partition.acquire(member, position, read, 5, limits, history.now):
+        is_strict = history.random.random() < 0.5
+        taken = self.partition.acquire(member, position, read, _MOST, limits, history.now, is_strict=is_strict)
+        assert not is_strict or sum(last - first + 1 for first, last, _ in taken) <= _MOST
+        for first, last, count in taken:
             assert 1 <= count <= limits.deliveries
+            history.delivered.update(range(first, last + 1))
             for offset in range(first, last + 1):
                 assert offset in history.records
                 # a leader that does not know that another one follows may give it once more
@@ -138,18 +158,22 @@ class _Leader:
         offsets = sorted(self.has[member])
         if always is None:
             offsets = sorted(history.random.sample(offsets, history.random.randint(0, len(offsets))))
-        types = (ACCEPT, ACCEPT, RELEASE, REJECT) if always is None else (always,)
+        types = (ACCEPT, ACCEPT, RELEASE, REJECT, RENEW) if always is None else (always,)
         said = [Acknowledgement(one, one, history.random.choice(types)) for one in offsets]
         self.has[member] -= set(offsets)
+        settled = [one for one in said if one.type != RENEW]
         start = self.partition.start
         try:
             if self.partition.acknowledge(member, said, history.limits, history.now):
-                self.waiting += [(one.first, one.type) for one in said if one.first >= start]
+                self.waiting += [(one.first, one.type) for one in settled if one.first >= start]
         except KafkaError:  # some locks have run out
             return
         for one in said:
             if one.type == RELEASE:
                 history.holder.pop((self.epoch, one.first), None)
+            elif one.type == RENEW and one.first >= start:
+                history.holder[self.epoch, one.first] = member, history.now + history.limits.lock_seconds
+                self.has[member].add(one.first)
 
     def begin_write(self) -> None:
         if self.writing is None and self.partition.has_news:
@@ -197,6 +221,43 @@ def test_histories(block: int) -> None:
             raise AssertionError(f"seed {seed}: {error}") from error
         assert history.leaders[-1].partition.ranges == []
         assert history.stored.start == history.end
+
+
+class _RenewsNothing(SharePartition):
+    def acknowledge(self, member: str, said: Sequence[Acknowledgement], limits: Limits, now: float) -> bool:
+        return super().acknowledge(member, [one for one in said if one.type != RENEW], limits, now)
+
+
+class _TakesWhatOthersHave(SharePartition):
+    def acknowledge(self, member: str, said: Sequence[Acknowledgement], limits: Limits, now: float) -> bool:
+        for one in self.ranges:
+            if one.state == ACQUIRED and any(each.type == RENEW for each in said):
+                one.member = member
+        return super().acknowledge(member, said, limits, now)
+
+
+class _GivesWholeBatches(SharePartition):
+    def acquire(self, *arguments: Any, is_strict: bool = False) -> list[Acquired]:
+        return super().acquire(*arguments)
+
+
+class _LosesTheRestOfBatches(SharePartition):
+    def acquire(self, *arguments: Any, is_strict: bool = False) -> list[Acquired]:
+        taken = super().acquire(*arguments, is_strict=is_strict)
+        if is_strict and taken:
+            last = max(batch[1] for batch in arguments[2] if batch[0] <= taken[-1].last)
+            self._archive(taken[-1].last + 1, last, arguments[4])
+            self._tidy()
+        return taken
+
+
+@pytest.mark.parametrize("machine", [_RenewsNothing, _TakesWhatOthersHave, _GivesWholeBatches, _LosesTheRestOfBatches])
+def test_wrong_machines_are_noticed(machine: type[SharePartition]) -> None:
+    with pytest.raises(AssertionError):
+        for seed in range(300):
+            history = _History(seed, machine=machine)
+            history.run(150)
+            history.finish()
 
 
 def test_what_the_leader_s_epoch_is_for() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -13,22 +14,43 @@ import pytest
 from tests.apis.wire import unique
 from tests.support.bridges import BridgeThread
 from tests.support.driver import Driver
-from tests.support.java import KAFKA, java_driver
+from tests.support.java import KAFKA, NEWER_CLIENTS, NEWEST_TOOLS, Jars, java_driver
 
 SOURCES = Path(__file__).parent / "java"
 _POLL_MS = 1000
 _MOST_POLLS = 60
+_LOCK_MS = 15_000
+"""The least that a group may have."""
+ALL = [KAFKA, NEWER_CLIENTS, NEWEST_TOOLS]
+KIP_1222 = pytest.mark.parametrize("jars", [NEWER_CLIENTS, NEWEST_TOOLS], ids=lambda jars: jars.name)
+"""Consumers of Kafka 4.2 and later: locks are renewed, and the number of records is kept (KIP-1206)."""
+
+
+@pytest.fixture(params=ALL, ids=lambda jars: jars.name)
+def jars(request: pytest.FixtureRequest) -> Jars:
+    """The clients that a test is of."""
+    found: Jars = request.param
+    return found
+
+
+Start = Callable[[Jars], Driver]
 
 
 @pytest.fixture(scope="module")
-def new_driver(bridge: BridgeThread, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Driver]:
-    return lambda: java_driver(SOURCES, KAFKA, bridge.kafka, tmp_path_factory.mktemp("share") / "driver")
+def start(bridge: BridgeThread, tmp_path_factory: pytest.TempPathFactory) -> Start:
+    return lambda jars: java_driver(SOURCES, jars, bridge.kafka, tmp_path_factory.mktemp("share") / "driver")
 
 
 @pytest.fixture(scope="module")
-def driver(new_driver: Callable[[], Driver]) -> Iterator[Driver]:
-    with closing(new_driver()) as running:
-        yield running
+def running(start: Start) -> Iterator[Start]:
+    """One driver for each version, which is started when a test first needs it."""
+    with ExitStack() as drivers:
+        yield functools.cache(lambda jars: drivers.enter_context(closing(start(jars))))
+
+
+@pytest.fixture
+def driver(running: Start, jars: Jars) -> Driver:
+    return running(jars)
 
 
 def until(what: str, looks: Callable[[], bool]) -> None:
@@ -82,6 +104,10 @@ class Member:
         for offset, _, _ in polled:
             self.say(offset)
         assert self.commit() == []
+
+    def lock_ms(self) -> int:
+        """For how long its records are its own, as the last answer said."""
+        return int(self._driver.call("lock", member_id=self._id))
 
     def close(self) -> None:
         self._driver.call("close", member_id=self._id)
@@ -162,10 +188,10 @@ def test_two_members_share_a_partition(driver: Driver) -> None:
         assert all(by.values())
 
 
-def test_a_consumer_that_is_killed_gives_back_what_it_had(driver: Driver, new_driver: Callable[[], Driver]) -> None:
+def test_a_consumer_that_is_killed_gives_back_what_it_had(driver: Driver, start: Start, jars: Jars) -> None:
     group = Group(driver)
     group.produce("a", "b")
-    with closing(new_driver()) as other:
+    with closing(start(jars)) as other:
         lost = Member(other, group)
         assert _values(lost.first()) == ["a", "b"]
         other.kill()
@@ -175,8 +201,9 @@ def test_a_consumer_that_is_killed_gives_back_what_it_had(driver: Driver, new_dr
             member.accept_all(again)
 
 
+@pytest.mark.parametrize("jars", [KAFKA], ids=lambda jars: jars.name)
 def test_a_lock_runs_out(driver: Driver) -> None:
-    group = Group(driver, record_lock_duration_ms=15000)
+    group = Group(driver, record_lock_duration_ms=_LOCK_MS)
     group.produce("a")
     with closing(Member(driver, group)) as slow, closing(Member(driver, group)) as other:
         assert slow.first() == [(0, "a", 1)]
@@ -185,6 +212,80 @@ def test_a_lock_runs_out(driver: Driver) -> None:
         slow.say(0)
         assert slow.commit() == ["InvalidRecordStateException"]
         other.accept_all(again)
+
+
+@KIP_1222
+def test_a_lock_runs_out_where_it_is_not_renewed(driver: Driver) -> None:
+    renewed, left = (Group(driver, record_lock_duration_ms=_LOCK_MS) for _ in range(2))
+    with ExitStack() as members:
+        slow, other, idle, heir = (members.enter_context(closing(Member(driver, group)))
+                                   for group in (renewed, renewed, left, left))  # fmt: skip
+        for group, member in ((renewed, slow), (left, idle)):
+            group.produce("a")
+            assert member.first() == [(0, "a", 1)]
+            assert member.lock_ms() == _LOCK_MS
+        for number in range(6):  # with the polls of the other for longer than the lock
+            slow.say(0, "RENEW")
+            if number % 2:  # by a ShareAcknowledge, else by the ShareFetch of the next poll
+                assert slow.commit() == []
+            assert slow.first() == [(0, "a", 1)]
+            assert other.poll(_LOCK_MS // 5) == []
+        slow.accept_all([(0, "a", 1)])
+        assert other.poll() == []
+        again = heir.first()
+        assert again == [(0, "a", 2)]
+        idle.say(0, "RENEW")
+        assert idle.commit() == ["InvalidRecordStateException"]
+        heir.accept_all(again)
+
+
+@KIP_1222
+def test_what_is_renewed_comes_again_and_may_be_settled(driver: Driver) -> None:
+    group = Group(driver)
+    group.produce("a", "b", "c", "d")
+    with closing(Member(driver, group)) as member:
+        assert _values(member.first()) == ["a", "b", "c", "d"]
+        for offset, kind in enumerate(("ACCEPT", "RENEW", "RELEASE", "RENEW")):
+            member.say(offset, kind)
+        kept = member.first()
+        assert kept == [(1, "b", 1), (3, "d", 1)]
+        member.say(1, "REJECT")
+        member.say(3, "RELEASE")
+        assert member.commit() == []
+        found = set[tuple[int, str, int]]()
+
+        def has_both() -> bool:
+            polled = member.poll()
+            found.update(polled)
+            member.accept_all(polled)
+            return found == {(2, "c", 2), (3, "d", 2)}
+
+        until("what was released", has_both)
+        assert member.poll() == []
+
+
+@KIP_1222
+def test_a_group_that_lets_no_locks_be_renewed(driver: Driver) -> None:
+    group = Group(driver, renew_acknowledge_enable="false")
+    group.produce("a")
+    with closing(Member(driver, group)) as member:
+        assert member.first() == [(0, "a", 1)]
+        member.say(0, "RENEW")
+        assert member.commit() == ["InvalidRecordStateException"]
+
+
+@KIP_1222
+@pytest.mark.parametrize(("mode", "others"), [("record_limit", range(5, 10)), ("batch_optimized", range(0))])
+def test_how_many_records_a_member_is_given(driver: Driver, mode: str, others: range) -> None:
+    """All are in one batch, of which a member is given the whole, or as much as it asked for."""
+    group = Group(driver)
+    group.produce(*map(str, range(20)))
+    settings = {"share.acquire.mode": mode, "max.poll.records": 5}
+    with closing(Member(driver, group, settings=settings)) as one:
+        first = one.first()
+        assert len(first) == 5 or mode == "batch_optimized"
+        with closing(Member(driver, group, settings=settings)) as other:
+            assert [offset for offset, _, _ in other.poll()] == list(others)
 
 
 def test_a_poison_record_is_archived(driver: Driver) -> None:

@@ -17,12 +17,13 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.runtime.futures import FutureWaiter
 from bridge.shares.partition import LedPartition, Name
 from bridge.shares.partitions import Shares
-from bridge.shares.state import ACCEPT, REJECT, RELEASE, Acknowledgement
+from bridge.shares.state import ACCEPT, REJECT, RELEASE, RENEW, Acknowledgement
 from bridge.storage.partition import PartitionLog
 from bridge.telemetry.metrics import ShareMetrics
 from tests.groups.store.fake_store import FakeStore
 
 _NAME = Name("g", UUID(int=7), 0)
+_NOT_HAD = ErrorCode.INVALID_RECORD_STATE
 _ALL = [Acknowledgement(0, 2, ACCEPT)]
 
 
@@ -42,11 +43,11 @@ class _Log:
 class _Bench:
     """One node with the leader and the coordinator."""
 
-    def __init__(self) -> None:
+    def __init__(self, **set_configs: str) -> None:
         self.store = FakeStore()
         self.metrics = ShareMetrics()
         self.states = ShareStates(self.store)
-        configs = GroupConfigs(GroupSettings(), lambda group_id: {"share.auto.offset.reset": "earliest"})
+        configs = GroupConfigs(GroupSettings(), lambda group_id: {"share.auto.offset.reset": "earliest"} | set_configs)
         self.shares = Shares(self.states, configs, self.metrics)
         self.states.on_changed.append(self.shares.changed)
 
@@ -64,6 +65,13 @@ async def _code(answer: Any) -> int:
     with pytest.raises(KafkaError) as raised:
         await answer
     return raised.value.code
+
+
+async def _code_of(led: LedPartition, *said: Acknowledgement) -> int:
+    async def say() -> None:
+        await led.acknowledge("a", said)
+
+    return await _code(say())
 
 
 async def test_what_is_acknowledged_is_stored() -> None:
@@ -86,6 +94,33 @@ async def test_what_is_not_stored_may_be_acknowledged_again() -> None:
     bench.store.fails = None
     await led.acknowledge("a", _ALL)
     led.close(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+
+
+async def test_a_renewal_waits_for_no_store() -> None:
+    bench = _Bench()
+    led = await bench.led()
+    await _acquire(led)
+    bench.store.fails = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    await led.acknowledge("a", [Acknowledgement(0, 2, RENEW)])
+    assert bench.metrics.acknowledged["renew"].value == 3
+    assert bench.metrics.write_errors.value == 0
+    led.close(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+
+
+async def test_locks_are_not_renewed_where_the_group_does_not_let_them() -> None:
+    led = await _Bench(**{"share.renew.acknowledge.enable": "false"}).led()
+    await _acquire(led)
+    assert await _code_of(led, Acknowledgement(0, 1, ACCEPT), Acknowledgement(2, 2, RENEW)) == _NOT_HAD
+    await led.acknowledge("a", _ALL)
+
+
+@pytest.mark.parametrize("kind", [ACCEPT, RENEW])
+async def test_what_a_member_does_not_have_is_not_counted(kind: int) -> None:
+    bench = _Bench()
+    led = await bench.led()
+    await _acquire(led)
+    assert await _code_of(led, Acknowledgement(0, 3, kind)) == _NOT_HAD
+    assert {one.value for one in bench.metrics.acknowledged.values()} == {0}
 
 
 async def test_a_leader_that_another_one_follows_is_told() -> None:
@@ -161,7 +196,7 @@ async def test_what_becomes_of_records_is_counted() -> None:
         await led.acknowledge("a", [Acknowledgement(2, 2, RELEASE)])
     metrics = bench.metrics
     assert {name: one.value for name, one in metrics.acknowledged.items()} == {
-        "gap": 0, "accept": 1, "reject": 1, "release": 5,
+        "gap": 0, "accept": 1, "reject": 1, "release": 5, "renew": 0,
     }  # fmt: skip
     assert (metrics.delivered.value, metrics.given_up.value, metrics.expired.value) == (7, 1, 0)
 

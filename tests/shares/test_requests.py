@@ -13,13 +13,14 @@ from confluent_kafka import Producer
 from bridge.apis import alter_client_quotas as quotas
 from bridge.apis import alter_share_group_offsets as alter
 from bridge.apis import api_versions, create_topics, share_acknowledge, share_fetch, share_group_heartbeat
+from bridge.apis import describe_share_group_offsets as describe
 from bridge.apis import incremental_alter_configs as configs
 from bridge.apis.describe_client_quotas import Entity
 from bridge.codec import read_header
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.share_messages import AcknowledgementBatch
 from bridge.requests.share import MOST_RANGES, SHARE_APIS
-from bridge.shares.state import ACCEPT, REJECT, RELEASE
+from bridge.shares.state import ACCEPT, REJECT, RELEASE, RENEW
 from tests.apis.wire import Connection, ask_at, unique
 from tests.support.bridges import BridgeChild, BridgeThread, settings_for
 from tests.support.group_slots import wait_until_shared
@@ -40,13 +41,24 @@ class Group:
         )
         (made,) = ask_at(address, create_topics.API, create_topics.Request(topics=[wanted])).topics
         self.topic_id: uuid.UUID = made.topic_id
-        begin = configs.Config(name="share.auto.offset.reset", config_operation=0, value="earliest")
-        resource = configs.Resource(resource_type=_GROUP_RESOURCE, resource_name=self.name, configs=[begin])
-        (set_,) = ask_at(address, configs.API, configs.Request(resources=[resource], validate_only=False)).responses
-        assert set_.error_code == 0
+        self.configure("share.auto.offset.reset", "earliest")
         if count:
             self.produce(count)
         self.beat(0)
+
+    def configure(self, name: str, value: str) -> None:
+        config = configs.Config(name=name, config_operation=0, value=value)
+        resource = configs.Resource(resource_type=_GROUP_RESOURCE, resource_name=self.name, configs=[config])
+        request = configs.Request(resources=[resource], validate_only=False)
+        (made,) = ask_at(self.address, configs.API, request).responses
+        assert made.error_code == 0
+
+    def lag(self, version: int) -> tuple[int, int]:
+        """Where it begins, and how many records are not done."""
+        asked = describe.RequestGroup(group_id=self.name, topics=None)
+        (told,) = ask_at(self.address, describe.API, describe.Request(groups=[asked]), version).groups
+        ((part,),) = ([one for one in topic.partitions] for topic in told.topics)
+        return part.start_offset, part.lag
 
     def produce(self, count: int) -> None:
         producer = Producer({"bootstrap.servers": self.address})
@@ -71,21 +83,21 @@ class Session:
         self._group, self._member = group, member
         self.connection = Connection(group.address)
 
-    def fetch(self, epoch: int, *said: Said, topic_id: uuid.UUID | None = None, max_wait_ms: int = 500) -> Any:
+    def fetch(
+        self, epoch: int, *said: Said, topic_id: uuid.UUID | None = None, version: int | None = None, **fields: Any
+    ) -> Any:
         one = share_fetch.FetchPartition(partition_index=0, acknowledgement_batches=_batches(said))
         topic = share_fetch.FetchTopic(topic_id=topic_id or self._group.topic_id, partitions=[one])
-        return self.connection.ask(
-            share_fetch.API,
-            share_fetch.Request(
-                group_id=self._group.name, member_id=self._member, share_session_epoch=epoch, max_wait_ms=max_wait_ms,
-                min_bytes=1, max_bytes=1 << 20, max_records=500, batch_size=500, topics=[topic],
-                forgotten_topics_data=[],
-            ),
+        limits = {"max_wait_ms": 500, "min_bytes": 1, "max_bytes": 1 << 20, "max_records": 500, "batch_size": 500}
+        request = share_fetch.Request(
+            group_id=self._group.name, member_id=self._member, share_session_epoch=epoch, topics=[topic],
+            forgotten_topics_data=[], **(limits | fields),
         )  # fmt: skip
+        return self.connection.ask(share_fetch.API, request, version)
 
-    def acquired(self, epoch: int, *said: Said) -> list[tuple[int, int, int]]:
+    def acquired(self, epoch: int, *said: Said, **fields: Any) -> list[tuple[int, int, int]]:
         """Of a request without errors."""
-        answer = self.fetch(epoch, *said)
+        answer = self.fetch(epoch, *said, **fields)
         assert answer.error_code == 0
         parts = [part for topic in answer.responses for part in topic.partitions]
         assert {(part.error_code, part.acknowledge_error_code) for part in parts} <= {(0, 0)}
@@ -93,19 +105,17 @@ class Session:
             (one.first_offset, one.last_offset, one.delivery_count) for part in parts for one in part.acquired_records
         ]
 
-    def acknowledge(self, epoch: int, *said: Said) -> Any:
+    def acknowledge(self, epoch: int, *said: Said, version: int | None = None, **fields: Any) -> Any:
         one = share_acknowledge.AcknowledgePartition(partition_index=0, acknowledgement_batches=_batches(said))
         topic = share_acknowledge.AcknowledgeTopic(topic_id=self._group.topic_id, partitions=[one])
-        return self.connection.ask(
-            share_acknowledge.API,
-            share_acknowledge.Request(
-                group_id=self._group.name, member_id=self._member, share_session_epoch=epoch, topics=[topic]
-            ),
+        request = share_acknowledge.Request(
+            group_id=self._group.name, member_id=self._member, share_session_epoch=epoch, topics=[topic], **fields
         )
+        return self.connection.ask(share_acknowledge.API, request, version)
 
-    def error(self, epoch: int, *said: Said) -> int:
+    def error(self, epoch: int, *said: Said, **fields: Any) -> int:
         """Of an acknowledgement, of the whole or of its partition."""
-        answer = self.acknowledge(epoch, *said)
+        answer = self.acknowledge(epoch, *said, **fields)
         codes = [answer.error_code, *(part.error_code for topic in answer.responses for part in topic.partitions)]
         return int(max(codes))
 
@@ -171,6 +181,77 @@ def test_acknowledgements_that_are_refused(group: Group, said: Said, error: Erro
     assert session.error(2, (0, 4, [ACCEPT]), (4, 9, [ACCEPT])) == ErrorCode.INVALID_REQUEST
     assert session.error(3, (0, 9, [ACCEPT])) == 0
     assert session.error(4, (0, 9, [ACCEPT])) == 0  # below the start: ignored
+
+
+_NOTHING: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 0, "max_bytes": 0, "max_records": 0, "is_renew_ack": True}
+"""What a request asks for that renews locks."""
+
+
+def test_what_renews_locks_brings_no_records(group: Group, session_of: Open) -> None:
+    session = session_of(group)
+    assert session.acquired(0, share_acquire_mode=share_fetch.RECORD_LIMIT, max_records=4) == [(0, 3, 1)]
+    answer = session.fetch(1, (0, 1, [RENEW, ACCEPT]), **_NOTHING)
+    assert (answer.error_code, answer.acquisition_lock_timeout_ms) == (0, 30_000)
+    (part,) = answer.responses[0].partitions
+    assert (part.error_code, part.acknowledge_error_code, part.acquired_records) == (0, 0, [])
+    assert b"".join(part.records) == b""
+    answer = session.acknowledge(2, (0, 0, [RENEW]), (2, 3, [RELEASE, RENEW]), is_renew_ack=True)
+    assert (answer.error_code, answer.acquisition_lock_timeout_ms) == (0, 30_000)
+    assert [part.error_code for part in answer.responses[0].partitions] == [0]
+    assert session.error(3, (1, 1, [RENEW]), is_renew_ack=True) == ErrorCode.INVALID_RECORD_STATE
+    assert session.error(4, (0, 0, [ACCEPT]), (3, 3, [ACCEPT])) == 0
+    assert session.acquired(5) == [(2, 2, 2), (4, 9, 1)]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_locks_are_renewed_only_where_the_request_says_so(group: Group, session_of: Open, version: int) -> None:
+    session = session_of(group)
+    answer = session.fetch(0, version=version)
+    assert answer.acquisition_lock_timeout_ms == 30_000
+    assert session.error(1, (0, 9, [RENEW]), version=version) == ErrorCode.INVALID_REQUEST
+    answer = session.acknowledge(2, (0, 9, [ACCEPT]), version=version)
+    assert answer.acquisition_lock_timeout_ms == (30_000 if version == 2 else 0)
+
+
+def test_a_group_that_lets_no_locks_be_renewed(group: Group, session_of: Open) -> None:
+    session = session_of(group)
+    group.configure("share.renew.acknowledge.enable", "false")
+    assert session.acquired(0) == [(0, 9, 1)]
+    assert session.error(1, (0, 3, [ACCEPT]), (4, 9, [RENEW]), is_renew_ack=True) == ErrorCode.INVALID_RECORD_STATE
+    group.configure("share.renew.acknowledge.enable", "true")
+    assert session.error(2, (0, 3, [ACCEPT]), (4, 9, [RENEW]), is_renew_ack=True) == 0
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"share_acquire_mode": 2}, {"share_acquire_mode": -1}]
+    + [_NOTHING | {name: 1} for name in ("max_wait_ms", "min_bytes", "max_bytes", "max_records")],
+)
+def test_fetches_that_are_refused(group: Group, session_of: Open, fields: dict[str, Any]) -> None:
+    session = session_of(group)
+    assert session.acquired(0) == [(0, 9, 1)]
+    assert session.fetch(1, **fields).error_code == ErrorCode.INVALID_REQUEST
+    assert session.error(1, (0, 9, [ACCEPT])) == 0  # the session is where it was
+
+
+def test_the_number_of_records_is_kept_where_that_is_asked_for(group: Group, session_of: Open) -> None:
+    session, other = session_of(group), session_of(group, "n")
+    limits = {"share_acquire_mode": share_fetch.RECORD_LIMIT, "max_records": 4}
+    assert session.acquired(0, **limits) == [(0, 3, 1)]
+    assert other.acquired(0, **limits) == [(4, 7, 1)]
+    assert session.acquired(1, (1, 2, [RELEASE]), **limits) == [(1, 2, 2), (8, 9, 1)]
+
+
+def test_how_far_a_group_is_behind(group: Group, session_of: Open) -> None:
+    assert group.lag(1) == (-1, -1)
+    session = session_of(group)
+    assert session.acquired(0) == [(0, 9, 1)]
+    assert group.lag(1) == (0, 10)
+    assert session.error(1, (0, 2, [ACCEPT]), (6, 7, [REJECT])) == 0
+    assert group.lag(1) == (3, 5)
+    group.produce(2)
+    assert group.lag(1) == (3, 7)
+    assert group.lag(0) == (3, -1)
 
 
 def test_sessions_that_are_refused(group: Group, session_of: Open) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 import pytest
 
@@ -15,6 +16,7 @@ from bridge.shares.state import (
     GAP,
     REJECT,
     RELEASE,
+    RENEW,
     Acknowledgement,
     Acquired,
     Limits,
@@ -42,11 +44,12 @@ def _store(partition: SharePartition) -> Snapshot:
 
 
 def _acquire(
-    partition: SharePartition, *read: Span, member: str = "a", most: int = 500, limits: Limits = _LIMITS, now: float = 0
-) -> list[Acquired]:
+    partition: SharePartition, *read: Span, member: str = "a", most: int = 500, limits: Limits = _LIMITS,
+    now: float = 0, is_strict: bool = False,
+) -> list[Acquired]:  # fmt: skip
     position = partition.position(limits)
     assert position is not None
-    return partition.acquire(member, position, read, most, limits, now)
+    return partition.acquire(member, position, read, most, limits, now, is_strict=is_strict)
 
 
 @pytest.mark.parametrize(
@@ -83,6 +86,10 @@ def test_what_acknowledgements_make(said: list[tuple[int, int, int]], start: int
         ("a", [(10, 12, ACCEPT)]),
         ("a", [(20, 22, ACCEPT)]),
         ("a", [(0, 3, ACCEPT), (4, 20, ACCEPT)]),
+        ("b", [(0, 9, RENEW)]),
+        ("a", [(0, 10, RENEW)]),
+        ("a", [(0, 3, RENEW), (4, 20, ACCEPT)]),
+        ("a", [(0, 3, ACCEPT), (4, 20, RENEW)]),
     ],
 )
 def test_nothing_changes_where_a_member_has_not_all_that_it_acknowledges(
@@ -95,6 +102,7 @@ def test_nothing_changes_where_a_member_has_not_all_that_it_acknowledges(
     assert raised.value.code == ErrorCode.INVALID_RECORD_STATE
     assert not partition.has_news
     assert _shown(partition) == [(0, 9, ACQUIRED, 1)]
+    assert partition.deadline == 30.0
 
 
 @pytest.mark.parametrize("store", [True, False])
@@ -251,6 +259,146 @@ def test_a_record_is_archived_when_it_was_delivered_too_often_and_alone_before()
     with_it = [taken for taken in deliveries if any(one.first <= 6 <= one.last for one in taken)]
     assert len(with_it) == 5
     assert with_it[-1] == [(6, 6, 5)]
+
+
+@pytest.mark.parametrize(
+    ("said", "left", "next_deadline"),
+    [
+        ([(0, 9, RENEW)], [(0, 9, ACQUIRED, 1)], 50.0),
+        ([(0, 4, RENEW), (5, 9, RENEW)], [(0, 9, ACQUIRED, 1)], 50.0),
+        ([(0, 4, RENEW)], [(0, 4, ACQUIRED, 1), (5, 9, AVAILABLE, 1)], 50.0),
+        ([(3, 3, RENEW)], [(0, 2, AVAILABLE, 1), (3, 3, ACQUIRED, 1), (4, 9, AVAILABLE, 1)], 50.0),
+        ([(0, 2, ACCEPT), (3, 9, RENEW)], [(3, 9, ACQUIRED, 1)], 50.0),
+        ([(0, 2, RENEW), (3, 9, ACCEPT)], [(0, 2, ACQUIRED, 1), (3, 9, ACKNOWLEDGED, 1)], 50.0),
+        ([(0, 2, RELEASE), (3, 5, RENEW), (6, 9, REJECT)],
+         [(0, 2, AVAILABLE, 1), (3, 5, ACQUIRED, 1), (6, 9, ARCHIVED, 1)], 50.0),
+        ([], [(0, 9, AVAILABLE, 1)], inf),
+    ],
+)  # fmt: skip
+def test_what_is_renewed_is_its_member_s_for_longer(
+    said: list[tuple[int, int, int]], left: _Shown, next_deadline: float
+) -> None:
+    partition = SharePartition(0)
+    _acquire(partition, (0, 9))
+    partition.acknowledge("a", _said(*said), _LIMITS, 20.0)
+    _store(partition)
+    partition.expire(_LIMITS, 30.0)
+    assert (_shown(partition), partition.deadline) == (left, next_deadline)
+    partition.expire(_LIMITS, 50.0)
+    assert partition.acquired == 0
+
+
+def test_a_renewal_is_not_stored_and_may_be_repeated() -> None:
+    partition = SharePartition(0)
+    _acquire(partition, (0, 9))
+    for now in (20.0, 40.0, 60.0):
+        assert partition.acknowledge("a", _said((0, 9, RENEW)), _LIMITS, now) is False
+        assert not partition.has_news
+    partition.acknowledge("a", _said((0, 9, ACCEPT)), _LIMITS, 80.0)
+    _store(partition)
+    assert partition.start == 10
+
+
+@pytest.mark.parametrize(
+    ("member", "said", "now"),
+    [
+        ("a", (0, 9, RENEW), 30.0),  # its lock has run out
+        ("b", (0, 9, RENEW), 1.0),
+        ("a", (8, 10, RENEW), 1.0),
+        ("a", (4, 5, RENEW), 1.0),  # it is being stored what has become of these
+        ("a", (1, 3, RENEW), 1.0),  # given back
+    ],
+)
+def test_only_what_a_member_has_is_renewed(member: str, said: tuple[int, int, int], now: float) -> None:
+    partition = SharePartition(0)
+    _acquire(partition, (0, 9))
+    partition.acknowledge("a", _said((2, 3, RELEASE)), _LIMITS, 0.0)
+    _store(partition)
+    partition.acknowledge("a", _said((5, 5, ACCEPT)), _LIMITS, 0.0)
+    with pytest.raises(KafkaError) as raised:
+        partition.acknowledge(member, _said(said), _LIMITS, now)
+    assert raised.value.code == ErrorCode.INVALID_RECORD_STATE
+    assert partition.deadline in (30.0, inf)
+
+
+def test_below_the_start_nothing_is_renewed() -> None:
+    partition = SharePartition(0)
+    _acquire(partition, (0, 9))
+    partition.move_start(5)
+    partition.acknowledge("a", _said((0, 6, RENEW)), _LIMITS, 20.0)
+    partition.expire(_LIMITS, 30.0)
+    assert _shown(partition) == [(5, 6, ACQUIRED, 1), (7, 9, AVAILABLE, 1)]
+    assert partition.acknowledge("a", _said((0, 4, RENEW)), _LIMITS, 31.0) is False
+
+
+def test_a_renewal_holds_though_what_was_said_with_it_is_not_stored() -> None:
+    partition = SharePartition(0)
+    _acquire(partition, (0, 9))
+    partition.acknowledge("a", _said((0, 4, ACCEPT), (5, 9, RENEW)), _LIMITS, 20.0)
+    partition.begin_write()
+    partition.failed(_LIMITS, 35.0)
+    assert _shown(partition) == [(0, 4, AVAILABLE, 1), (5, 9, ACQUIRED, 1)]
+
+
+@pytest.mark.parametrize(
+    ("read", "most", "taken"),
+    [
+        ([(0, 9)], 10, [[(0, 9, 1)]]),
+        ([(0, 9)], 4, [[(0, 3, 1)], [(4, 7, 1)], [(8, 9, 1)]]),
+        ([(0, 4), (5, 9)], 5, [[(0, 4, 1)], [(5, 9, 1)]]),
+        ([(0, 4), (5, 9)], 7, [[(0, 4, 1), (5, 6, 1)], [(7, 9, 1)]]),
+        ([(0, 1), (2, 3), (4, 5)], 3, [[(0, 1, 1), (2, 2, 1)], [(3, 3, 1), (4, 5, 1)]]),
+        ([(0, 1), (4, 9)], 3, [[(0, 1, 1), (4, 4, 1)], [(5, 7, 1)], [(8, 9, 1)]]),  # no records between them
+        ([(3, 9)], 1, [[(at, at, 1)] for at in range(3, 10)]),
+    ],
+)
+def test_no_more_than_asked_for_where_that_is_strict(
+    read: list[Span], most: int, taken: list[list[tuple[int, int, int]]]
+) -> None:
+    partition = SharePartition(0)
+    found = [_acquire(partition, *read, most=most, is_strict=True) for _ in taken]
+    assert found == taken
+    assert partition.position(_LIMITS) == partition.end == read[-1][1] + 1
+    partition.release("a", _LIMITS, counts=True)
+    _store(partition)
+    again = [_acquire(partition, *read, member="b", most=most, is_strict=True) for _ in taken]
+    assert again == [[(first, last, 2) for first, last, _ in one] for one in taken]
+
+
+@pytest.mark.parametrize(
+    ("is_strict", "most", "taken"),
+    [
+        (True, 1, [(1, 1, 2)]),
+        (True, 3, [(1, 2, 2), (5, 5, 2)]),
+        (True, 5, [(1, 2, 2), (5, 6, 2), (10, 10, 1)]),
+        (False, 1, [(1, 2, 2), (5, 6, 2)]),
+        (False, 5, [(1, 2, 2), (5, 6, 2), (10, 14, 1)]),
+    ],
+)
+def test_of_a_batch_only_what_is_available_counts(is_strict: bool, most: int, taken: list[Acquired]) -> None:
+    partition = SharePartition(0)
+    _acquire(partition, (0, 9))
+    partition.acknowledge("a", _said((1, 2, RELEASE), (5, 6, RELEASE)), _LIMITS, 1.0)
+    _store(partition)
+    assert _acquire(partition, (0, 9), (10, 14), member="b", most=most, is_strict=is_strict) == taken
+
+
+def test_the_limit_of_locks_is_kept_where_the_number_of_records_is_strict() -> None:
+    partition, limits = SharePartition(0), Limits(5, 5, 30.0)
+    assert _acquire(partition, (0, 9), most=4, limits=limits, is_strict=True) == [(0, 3, 1)]
+    assert _acquire(partition, (0, 9), most=4, limits=limits, is_strict=True) == [(4, 4, 1)]
+    assert partition.position(limits) is None
+
+
+def test_what_was_delivered_often_comes_alone_where_the_number_of_records_is_strict() -> None:
+    partition, limits = SharePartition(0), Limits(3, 100, 30.0)
+    deliveries = []
+    while partition.start < 4:
+        deliveries.append(_acquire(partition, (0, 3), most=3, limits=limits, is_strict=True))
+        partition.release("a", limits, counts=True)
+        _store(partition)
+    assert all(sum(last - first + 1 for first, last, _ in one) <= 3 for one in deliveries)
+    assert [one for one in deliveries if one[0].delivery == 3] == [[(at, at, 3)] for at in range(4)]
 
 
 def test_a_leader_begins_with_what_was_stored() -> None:

@@ -14,6 +14,8 @@ from tests.support.java import (
     CONNECT,
     FLINK,
     KAFKA,
+    NEWER_CLIENTS,
+    NEWEST_TOOLS,
     OLD_CLIENTS,
     OLDEST_CLIENTS,
     STREAMS,
@@ -29,7 +31,7 @@ def main(only: list[str]) -> int:
     try:
         definitions_jar()
         if only != ["definitions"]:
-            for jars in (KAFKA, OLD_CLIENTS, OLDEST_CLIENTS, STREAMS, CONNECT, FLINK):
+            for jars in (KAFKA, NEWER_CLIENTS, NEWEST_TOOLS, OLD_CLIENTS, OLDEST_CLIENTS, STREAMS, CONNECT, FLINK):
                 jars_directory(jars)
             proxy_jars()
             old_kafka_python()

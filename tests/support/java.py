@@ -17,6 +17,8 @@ from tests.support.programs import require
 KAFKA_VERSION = "4.1.1"
 OLD_KAFKA_VERSION = "3.9.1"
 OLDEST_KAFKA_VERSION = "2.8.2"
+NEWER_KAFKA_VERSION = "4.2.1"
+NEWEST_KAFKA_VERSION = "4.3.1"
 FLINK_VERSION = "2.1.0"
 FLINK_KAFKA_VERSION = "4.0.1-2.0"
 COMMAND_TIMEOUT = 120.0
@@ -47,6 +49,9 @@ def _clients(version: str) -> Jars:
     return Jars(f"kafka-clients-{version}", ((_APACHE, "kafka-clients", version), jackson, _LOGGING))
 
 
+NEWER_CLIENTS = _clients(NEWER_KAFKA_VERSION)
+NEWEST_TOOLS = Jars(f"kafka-tools-{NEWEST_KAFKA_VERSION}", ((_APACHE, "kafka-tools", NEWEST_KAFKA_VERSION), _LOGGING))
+"""With the client of this version."""
 OLD_CLIENTS = _clients(OLD_KAFKA_VERSION)
 OLDEST_CLIENTS = _clients(OLDEST_KAFKA_VERSION)
 STREAMS = Jars(f"kafka-streams-{KAFKA_VERSION}", ((_APACHE, "kafka-streams", KAFKA_VERSION), _LOGGING))
@@ -71,7 +76,8 @@ FLINK = Jars(
 )
 """A whole Flink, 80 MB; its connector brings kafka-clients 3.9."""
 DEFINITIONS = Jar(
-    "00247122a572c3d3ae4eb60a50192a5811bc0181f51923d13018600f892e821d", f"{_APACHE}:kafka-clients:{KAFKA_VERSION}"
+    "52501b7b47510c66f898871adaf6d2968ab7246561d44ced43643a8a587f0b36",
+    f"{_APACHE}:kafka-clients:{NEWEST_KAFKA_VERSION}",
 )
 """It holds Kafka's definitions of its messages. `make unit` has them, and no other jar."""
 
@@ -79,7 +85,9 @@ DEFINITIONS = Jar(
 def definitions_jar() -> Path:
     """Return the jar with Kafka's definitions, fetched by Maven at the first use."""
     fetch = MavenFetch(print, "Kafka's definitions", "10 MB")
-    (jar,) = JarCache(cache_directory() / f"kafka-definitions-{KAFKA_VERSION}", print, [DEFINITIONS], fetch).ensure()
+    (jar,) = JarCache(
+        cache_directory() / f"kafka-definitions-{NEWEST_KAFKA_VERSION}", print, [DEFINITIONS], fetch
+    ).ensure()
     return jar
 
 
@@ -112,9 +120,9 @@ def java_command(
     return [java, f"-Xmx{heap}", *options, *kept, logging, "-cp", class_path, *arguments]
 
 
-def run_tool(main_class: str, *arguments: str, stdin: bytes = b"") -> str:
+def run_tool(main_class: str, *arguments: str, stdin: bytes = b"", jars: Jars = KAFKA) -> str:
     """Run one of Kafka's command-line tools to its end and return what it printed."""
-    return run_command(java_command(main_class, *arguments), stdin)
+    return run_command(java_command(main_class, *arguments, jars=jars), stdin)
 
 
 def run_command(command: list[str], stdin: bytes = b"") -> str:

@@ -19,6 +19,8 @@ from tests.authorization.world import GROUPS, MISSING, SHARES, TOPICS, World
 NO_GROUPS = ("mine-no-group", "other-no-group")
 BEAT, DESCRIBE = share_group_heartbeat.API, share_group_describe.API
 OFFSETS, ALTER, FORGET = describe_share_group_offsets.API, alter_share_group_offsets.API, delete_share_group_offsets.API
+OFFSETS_OF_4_1, RECORDS_OF_4_1 = 0, 1
+"""The newest versions of the real Kafka."""
 MEMBER = "AAAAAAAAAAAAAAAAAAAAEg"
 """As Kafka reads members' ids in a ShareFetch."""
 
@@ -71,11 +73,11 @@ ROWS = [
     Row(BEAT, "topics that are not there", lambda w: _beat(SHARES[0], *MISSING)),
     Row(BEAT, "unknown group", lambda w: _beat(NO_GROUPS[0], TOPICS[0])),
     Row(DESCRIBE, "with operations", _describe),
-    Row(OFFSETS, "by name", lambda w: _offsets(everything=False)),
-    Row(OFFSETS, "everything", lambda w: _offsets(everything=True)),
+    Row(OFFSETS, "by name", lambda w: _offsets(everything=False), version=OFFSETS_OF_4_1),
+    Row(OFFSETS, "everything", lambda w: _offsets(everything=True), version=OFFSETS_OF_4_1),
     Row(ALTER, "to the beginning", _alter),
     Row(FORGET, "topics that are not there", lambda w: _forget(SHARES[0])),
     Row(FORGET, "unknown group", lambda w: _forget(NO_GROUPS[0])),
-    Row(share_fetch.API, "unknown session", _fetch),
-    Row(share_acknowledge.API, "unknown session", _acknowledge),
+    Row(share_fetch.API, "unknown session", _fetch, version=RECORDS_OF_4_1),
+    Row(share_acknowledge.API, "unknown session", _acknowledge, version=RECORDS_OF_4_1),
 ]

@@ -74,6 +74,9 @@ public final class Driver {
             case "commit" -> {
                 return commit(member);
             }
+            case "lock" -> {
+                return lock(member);
+            }
             case "close" -> consumers.remove(member).close(Duration.ofSeconds(20));
             default -> throw new IllegalArgumentException(command.toString());
         }
@@ -96,6 +99,8 @@ public final class Driver {
         }
         if (command.path("one_each").asBoolean()) {
             settings.put("batch.size", 0);
+        } else {
+            settings.put("linger.ms", 1000);
         }
         try (KafkaProducer<String, String> producer =
                 new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer())) {
@@ -145,5 +150,11 @@ public final class Driver {
             one.getValue().ifPresent(error -> errors.add(error.getClass().getSimpleName()));
         }
         return errors;
+    }
+
+    /** For how long records are the member's, in ms; consumers of Kafka 4.1 do not tell it. */
+    private JsonNode lock(String member) throws Exception {
+        Object told = KafkaShareConsumer.class.getMethod("acquisitionLockTimeoutMs").invoke(consumers.get(member));
+        return JSON.getNodeFactory().numberNode((Integer) ((Optional<?>) told).orElseThrow());
     }
 }
