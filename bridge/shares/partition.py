@@ -42,9 +42,9 @@ from bridge.telemetry.metrics import ShareMetrics
 _log = logging.get(__name__)
 
 _TYPES: Final = {GAP: "gap", ACCEPT: "accept", RELEASE: "release", REJECT: "reject"}
-_CONFIRMED_SECONDS: Final = 5.0
-"""For how long a leader hands out records by what the coordinator has said last. Offsets that are altered, and another
-leader, are found out by then, also where nothing is written."""
+_CONFIRMED_SECONDS: Final = 1.0
+"""For how long a leader hands out records by what the coordinator has said last: shorter than it takes others to lead in
+the place of a node that is silent (`cluster.dead_seconds`), so that one that was paused is told before it gives any."""
 _AGAIN_SECONDS: Final = 1.0
 """After how long a write that has failed is tried again, where nobody else writes meanwhile."""
 

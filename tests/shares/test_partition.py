@@ -214,7 +214,7 @@ async def test_a_leader_hands_out_by_what_the_coordinator_has_said_a_short_time_
     assert await _acquire(led) == [(0, 2, 1)]
     led.release("a", counts=False)
     now = loop_time()
-    monkeypatch.setattr(partition, "loop_time", lambda: now + 5.1)
+    monkeypatch.setattr(partition, "loop_time", lambda: now + 1.1)
     assert await _acquired_when_confirmed(led) == [(0, 2, 1)]
 
 
