@@ -9,7 +9,7 @@ beyond the start are done, which Kafka has in a later version.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Annotated, Any, Final, TypeVar
 from uuid import UUID
 
@@ -293,7 +293,7 @@ def _only(response: Any) -> Any:
 # ---- at the coordinator ----------------------------------------------------------------------------------------------
 
 
-async def _answers(request: Any, one: Callable[[UUID, Any], Awaitable[_T]]) -> list[tuple[UUID, list[_T]]]:
+async def _answers(request: Any, one: Callable[[UUID, Any], Coroutine[Any, Any, _T]]) -> list[tuple[UUID, list[_T]]]:
     """What `one` says of each partition, by topic."""
     return [
         (topic.topic_id, await gathered(one(topic.topic_id, asked) for asked in topic.partitions))

@@ -29,7 +29,7 @@ _numbers = itertools.count(1)
 class Member:
     """One life of a node; what runs in it runs as a process of its own."""
 
-    listeners = ("PLAINTEXT",)
+    listeners: tuple[str, ...] = ("PLAINTEXT",)
     level = 1
 
     def __init__(self, world: World, name: str) -> None:

@@ -55,7 +55,11 @@ class Between:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         body = message.encode(request, version, True)
         session = Session(0, "/10.0.0.8:1", INTERNAL, principal=NODE)
-        handled = other.handle(api.handle(api.decode(memoryview(body), version), other.bridge.handlers, session))
+
+        async def answer() -> Any:
+            return await api.handle(api.decode(memoryview(body), version), other.bridge.handlers, session)
+
+        handled: asyncio.Future[Any] = other.handle(answer())
         done, _ = await asyncio.wait((handled,), timeout=_QUESTION_SECONDS)
         if not done:
             self._world.after_all(handled, api.name)

@@ -5,6 +5,7 @@ less than a second by one that does not know yet that it leads no more. In the e
 """
 
 import asyncio
+from collections.abc import Sequence
 from uuid import UUID
 
 from tests.schedules.checks import check_partition
@@ -82,13 +83,13 @@ async def test_what_was_accepted_is_not_given_again(world: World) -> None:
     for task in background:
         task.cancel()
     await asyncio.gather(*background, return_exceptions=True)
-    for log, one in zip(logs, told, strict=True):
-        assert {record.offset for record in log} == one.accepted, "something was done that nobody has accepted"
+    for log, told_of in zip(logs, told, strict=True):
+        assert {record.offset for record in log} == told_of.accepted, "something was done that nobody has accepted"
     await nodes.end()
 
 
 async def _reached(
-    nodes: ShareNodes, topic_id: UUID, starts: list[int], background: "list[asyncio.Future[None]]"
+    nodes: ShareNodes, topic_id: UUID, starts: list[int], background: "Sequence[asyncio.Future[None]]"
 ) -> None:
     while await nodes.starts(topic_id, _PARTITIONS) != starts:
         for task in background:
