@@ -69,7 +69,8 @@ RULES_OF_NODES = (
     ),
     Mutation(
         "a leader of share partitions goes by what the coordinator has said at any time", "shares/partition.py",
-        "        if loop_time() - self._confirmed_at < _CONFIRMED_SECONDS:\n", "        if True:\n", *_SHARES,
+        "        if loop_time() - self._confirmed_at < _CONFIRMED_SECONDS:\n", "        if True:\n",
+        "test_share_nodes", "test_a_leader_that_was_paused_gives_nothing_that_was_accepted_elsewhere",
     ),
     Mutation(
         "a reader at the end begins wherever its cursor is", "pulsar/consumer/reader.py",

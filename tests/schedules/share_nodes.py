@@ -140,9 +140,12 @@ class Told:
         """When each acceptance was answered without an error."""
         self.accepted: set[int] = set()
         """Those of which one was sent, or that were delivered too often."""
+        self.seen: set[int] = set()
+        """Those that any member has had."""
 
     def delivered(self, offset: int, count: int, asked_at: float, node: ServingNode) -> None:
         """A member has it, from a request that was sent at that time."""
+        self.seen.add(offset)
         if count >= _MOST_DELIVERIES:
             self.accepted.add(offset)
         done_at = self.done.get(offset)
@@ -169,8 +172,10 @@ class ShareMember:
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            node = self._leaders.leader("t", self._partition)
-            if node is None or not await self._poll(node):
+            stays = self._epoch and self._world.chance.often(0.9)
+            node = self._client.node if stays and self._client else self._node()
+            seconds = self._world.chance.choice((3.0, 15.0))
+            if node is None or not await self.poll(node, seconds):
                 self._epoch = 0
                 self._has.clear()
                 await self._leaders.refresh("t")
@@ -179,7 +184,13 @@ class ShareMember:
                 self._epoch = 0  # as its restart
                 self._has.clear()
 
-    async def _poll(self, node: ServingNode) -> bool:
+    def _node(self) -> ServingNode | None:
+        """The leader, as far as it knows, or any: it may lead by an old view, or be frozen."""
+        if self._world.chance.often(0.3):
+            return self._leaders.nodes.any()
+        return self._leaders.leader("t", self._partition)
+
+    async def poll(self, node: ServingNode, seconds: float) -> bool:
         """One request; False: the session is to be opened anew."""
         if self._client is None or self._client.node is not node or not self._epoch:
             self._client, self._epoch = NodeClient(self._world, self._leaders, node, self._name), 0
@@ -191,12 +202,12 @@ class ShareMember:
         one = share_fetch.FetchPartition(partition_index=self._partition, acknowledgement_batches=batches)
         request = share_fetch.Request(
             group_id=GROUP, member_id=self._name, share_session_epoch=self._epoch, max_wait_ms=500, min_bytes=1,
-            max_records=self._world.chance.choice((1, 5, 500)), batch_size=500,
+            max_records=self._world.chance.choice((1, 2, 10)), batch_size=500,
             topics=[share_fetch.FetchTopic(topic_id=self._topic_id, partitions=[one])], forgotten_topics_data=[],
         )  # fmt: skip
         asked_at = self._world.now
         try:
-            answer = await self._client.ask(share_fetch.API, request, 1, seconds=15.0)
+            answer = await self._client.ask(share_fetch.API, request, 1, seconds=seconds)
         except KafkaError as error:
             assert error.code in (ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_SHARE_SESSION_EPOCH), error
             return False

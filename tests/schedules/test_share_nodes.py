@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from tests.schedules.checks import check_partition
-from tests.schedules.clients import FollowingProducer, Leaders
+from tests.schedules.clients import FollowingProducer, Leaders, NodeClient
 from tests.schedules.explorer import schedules
+from tests.schedules.kafka import NOW_MS, batch
 from tests.schedules.nodes import ServingNode
 from tests.schedules.share_nodes import ShareMember, ShareNodes, Told
 from tests.schedules.world import World, full
@@ -22,7 +23,7 @@ _RECORDS = 30
 async def _befalls(world: World, nodes: ShareNodes, victim: ServingNode) -> None:
     """One dies and starts again, stops for a while, is cut off, leaves and comes back; or one more comes."""
     chance = world.chance
-    kind = chance.choice(("kill", "kill", "freeze", "cut off", "restart", "join"))
+    kind = chance.choice(("kill", "kill", "freeze", "freeze", "cut off", "restart", "join"))
     if kind == "kill":
         dying = asyncio.ensure_future(victim.kill())
         await world.sleep(0, chance.choice((0.2, 3.0, 8.0)))
@@ -58,7 +59,7 @@ async def test_what_was_accepted_is_not_given_again(world: World) -> None:
     members = [
         ShareMember(world, Leaders(nodes, world), f"{name}{partition}", topic.id, told[partition], partition)
         for partition in range(_PARTITIONS)
-        for name in ("a", "b")
+        for name in ("a", "b", "c")
     ]
     background = [asyncio.ensure_future(one.run()) for one in members]
     background += [asyncio.ensure_future(one.navigate()) for one in producers]
@@ -88,10 +89,41 @@ async def test_what_was_accepted_is_not_given_again(world: World) -> None:
     await nodes.end()
 
 
+@schedules(30)
+async def test_a_leader_that_was_paused_gives_nothing_that_was_accepted_elsewhere(world: World) -> None:
+    nodes = ShareNodes(world)
+    await nodes.start(3)
+    await nodes.agree(30)
+    first = nodes.alive[0]
+    topic = await first.handle(first.bridge.topics.create("t", 1))
+    await world.within(30, _reached(nodes, topic.id, [-1], []), "the state is made")
+    leaders, told = Leaders(nodes, world), Told(world, nodes, "t", 0)
+    await leaders.refresh("t")
+    old = leaders.leader("t", 0)
+    assert old is not None
+    client = NodeClient(world, leaders, old, "producer")
+    for number in range(_RECORDS):
+        assert (await client.produce("t", batch([b"%d" % number], [NOW_MS]))).error == 0
+    late = ShareMember(world, leaders, "late", topic.id, told, 0)
+    while not told.seen:
+        assert await late.poll(old, 15.0)
+    pause = asyncio.ensure_future(old.freeze(world.chance.choice((15.0, 20.0, 25.0))))
+    other = ShareMember(world, Leaders(nodes, world), "other", topic.id, told, 0)
+    other.accepts_all = True
+    others = asyncio.ensure_future(other.run())
+    while len(told.done) < _RECORDS and not pause.done():
+        await world.sleep(0, 0.2)
+    await world.sleep(1.1, 3)
+    await late.poll(old, 30.0)  # what it is given is looked at
+    others.cancel()
+    await pause
+    await nodes.end()
+
+
 async def _reached(
     nodes: ShareNodes, topic_id: UUID, starts: list[int], background: "Sequence[asyncio.Future[None]]"
 ) -> None:
-    while await nodes.starts(topic_id, _PARTITIONS) != starts:
+    while await nodes.starts(topic_id, len(starts)) != starts:
         for task in background:
             if task.done():
                 task.result()
