@@ -42,10 +42,10 @@ from bridge.telemetry.metrics import ShareMetrics
 _log = logging.get(__name__)
 
 _TYPES: Final = {GAP: "gap", ACCEPT: "accept", RELEASE: "release", REJECT: "reject"}
-_CONFIRMED_SECONDS: Final = 1.0
-"""For how long a leader hands out records by what the coordinator has said last: docs/decisions/036."""
 _AGAIN_SECONDS: Final = 1.0
 """After how long a write that has failed is tried again, where nobody else writes meanwhile."""
+_CONFIRMED_SECONDS: Final = 1.0
+"""For how long a leader hands out records by what the coordinator has said last: docs/decisions/036."""
 
 
 class Name(NamedTuple):
