@@ -7,6 +7,7 @@ member has had longer than so many seconds after that was given after it. At las
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -48,7 +49,9 @@ _AWAY: Final = (
 class SharesLoad:
     """A producer, and the members of a group, in a JVM of their own."""
 
-    def __init__(self, nodes: Nodes, topic: str, work: Path, partitions: int, members: int, size: int) -> None:
+    def __init__(self, nodes: Nodes, topic: str, work: Path, partitions: int, members: int, size: int, rate: int
+    ) -> None:  # fmt: skip
+        """`rate`: records a second."""
         self.nodes, self.topic, self.group = nodes, topic, f"{topic}-group"
         self.partitions = partitions
         self.bootstrap = nodes.bootstrap()
@@ -60,11 +63,14 @@ class SharesLoad:
         self._producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True, "linger.ms": 5})
         self.driver = java_driver(_JAVA, KAFKA, self.bootstrap, work)
         self.driver.call("configure", group=self.group, configs=_CONFIGS)
+        self._ended, self._pause = threading.Event(), partitions / rate
+        self._producing = threading.Thread(target=self._produce, name="producer")
+        self._producing.start()
         self.driver.call("start", group=self.group, topic=topic, members=members, margin_ms=_MARGIN_MS)
 
-    def produce(self, count: int) -> None:
-        """So many to each partition; they are stored later."""
-        for _ in range(count):
+    def _produce(self) -> None:
+        """So many to each partition, until it is told to end, so that there is always something under way."""
+        while not self._ended.wait(self._pause):
             for partition in range(self.partitions):
                 self._producer.produce(self.topic, self._value, partition=partition, on_delivery=self._delivered)
             self._producer.poll(0)
@@ -88,6 +94,7 @@ class SharesLoad:
 
     def finish(self) -> dict[str, Any]:
         """All that was produced is accepted, and the group begins where each partition ends."""
+        self.end()
         assert self._producer.flush(_SECONDS) == 0
         assert not self._failed, self._failed[:3]
         self._until(lambda: self._starts() == self._ends())
@@ -95,6 +102,11 @@ class SharesLoad:
         found = self.status()
         assert set(self.driver.call("sent")) == self.produced
         return found
+
+    def end(self) -> None:
+        """Produce no more."""
+        self._ended.set()
+        self._producing.join()
 
     def _ends(self) -> list[int]:
         ends = [0] * self.partitions
@@ -118,17 +130,19 @@ class SharesLoad:
         while not looks():
             if time.monotonic() > deadline:
                 raise AssertionError(json.dumps(self.status() | {"starts": self._starts(), "ends": self._ends()}))
-            self._producer.poll(0.1)
+            time.sleep(0.1)
 
 
 @contextmanager
-def shares_load(nodes: Nodes, topic: str, work: Path, *, partitions: int, members: int, size: int = 100
-                ) -> Iterator[SharesLoad]:  # fmt: skip
+def shares_load(
+    nodes: Nodes, topic: str, work: Path, *, partitions: int, members: int, size: int = 100, rate: int = 600
+) -> Iterator[SharesLoad]:
     """At work within."""
-    running = SharesLoad(nodes, topic, work, partitions, members, size)
+    running = SharesLoad(nodes, topic, work, partitions, members, size, rate)
     try:
         yield running
     finally:
+        running.end()
         running.driver.kill()
         running.driver.close()
 
@@ -139,17 +153,14 @@ def test_share_groups_when_nodes_are_killed_and_frozen(
 ) -> None:
     nodes = start_nodes(3)
     with shares_load(nodes, topic, tmp_path / "java", partitions=6, members=5) as running:
-        running.produce(200)
-        running.more(300)
+        running.more(600)
         for node in nodes.all[:2]:
-            running.produce(150)
             node.kill()
-            running.more(200)
+            running.more(600)
             node.start()
-        running.produce(150)
         with nodes.all[2].frozen():
             let_pass(_FROZEN_SECONDS)
-        running.produce(100)
+        running.more(600)
         found = running.finish()
     report(**found)
     assert found["again"] == []
@@ -159,18 +170,17 @@ def test_share_groups_when_nodes_are_killed_and_frozen(
 @pytest.mark.timeout(3600)
 def test_twenty_members_under_many_faults(start_nodes: Callable[..., Nodes], topic: str, tmp_path: Path) -> None:
     nodes = start_nodes(3)
-    with shares_load(nodes, topic, tmp_path / "java", partitions=12, members=20, size=1000) as running:
+    with shares_load(nodes, topic, tmp_path / "java", partitions=12, members=20, size=1000, rate=2000) as running:
         for number in range(20):
-            running.produce(200_000 // 12 // 20)
+            running.more(5000)
             node = nodes.any()
             if number % 3:
                 node.kill()
-                running.more(2000)
+                running.more(5000)
                 node.start()
             else:
                 with node.frozen():
                     let_pass(_FROZEN_SECONDS)
-                running.more(2000)
         found = running.finish()
     report(**found)
     assert found["again"] == []

@@ -15,6 +15,7 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.LockSupport;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
@@ -33,6 +34,8 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 public final class Driver {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final Duration POLL = Duration.ofMillis(300);
+    /** What a member does with what it has, so that it has something when a node dies. */
+    private static final long WORK_NANOS = 50_000_000;
     private static final Duration COMMIT = Duration.ofSeconds(5);
     private final String bootstrap;
     /** When its acceptance was answered without an error, by partition and offset. */
@@ -162,6 +165,7 @@ public final class Driver {
         for (ConsumerRecord<byte[], byte[]> one : found) {
             sent.add(place(one));
         }
+        LockSupport.parkNanos(WORK_NANOS);
         Map<TopicIdPartition, Optional<KafkaException>> answers;
         try {
             answers = consumer.commitSync(COMMIT);
