@@ -359,6 +359,7 @@ class Server:
             creations=TopicCreations(kafka.auto_create_topics_per_minute, kafka.auto_create_topics_per_minute_of_all),
             authorization=self._authorization(),
         )
+        self._own.ask(broker.other_nodes)
         links, shared, namespaces = self._links, self._shared_address, self._namespaces
         clients = broker if shared is None else shared.relaying(broker)
         if namespaces is not None and self._member is not None:

@@ -31,6 +31,7 @@ from bridge.kafka import envelope
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import DecodeError
 from bridge.relay.node_login import NodeSecret
+from bridge.requests import share_states
 from bridge.requests.api import MAX_CONTROL_BYTES, Api, Broker
 from bridge.requests.responses import DeferredResponse
 from bridge.requests.rights import NOTHING
@@ -54,7 +55,7 @@ wait for each other."""
 _MAX_CONNECTIONS: Final = 100_000
 """Of clients that speak of transactions at other nodes: some hundred bytes each."""
 _BETWEEN_NODES: Final = (add_partitions_to_txn.API.key, add_offsets_to_txn.API.key, write_txn_markers.API.key)
-"""What nodes ask for themselves."""
+"""What nodes ask for themselves, and clients may, too."""
 
 
 async def _handled_by_runner(request: Any, broker: Broker, session: Session) -> Any:
@@ -220,6 +221,7 @@ class InternalListener(Listener):
             whole = await self._in_namespace(namespace) if namespace else self._own
             if principal is NODE:
                 apis = {key: whole.apis[key] for key in _BETWEEN_NODES}
+                apis |= {api.key: api for api in share_states.APIS}
                 broker = replace(whole, apis=apis, authorization=None)
             else:
                 relayed = whole.apis.items() if whole.settings.cluster.is_single else ()

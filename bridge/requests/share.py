@@ -30,14 +30,17 @@ SHARE_APIS: Final = frozenset((76, 77, 78, 79, 90, 91, 92))
 
 
 def are_served(broker: Broker) -> bool:
-    """Whether share groups are: where there is one node, for leaders ask no coordinator in another one yet."""
-    return broker.shares is not None and len(broker.cluster.snapshot.nodes) <= 1
+    """Whether share groups are: where each node can ask the others, and all are of a version that answers."""
+    nodes = broker.cluster.snapshot
+    return broker.shares is not None and (
+        len(nodes.nodes) <= 1 or (nodes.can_ask_each_other and nodes.has_transactions)
+    )
 
 
 def shares_of(broker: Broker, group_id: str | None, member_id: str | None) -> Shares:
     """What serves share groups; KafkaError where nothing does, or the request names no group or member."""
     if broker.shares is None or not are_served(broker):
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "share groups are served by a single node")
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "the nodes cannot ask each other about share groups")
     if not group_id or not member_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "the group or the member has no name")
     return broker.shares
@@ -48,6 +51,7 @@ def session_of(shares: Shares, group_id: str, member_id: str, epoch: int, sessio
     if epoch != OPENS:
         return shares.sessions.next(group_id, member_id, epoch)
     made = shares.sessions.open(group_id, member_id, session.id)
+    shares.doubt(group_id)
 
     def lost() -> None:
         shares.sessions.close(made, counts=True)

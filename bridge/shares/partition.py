@@ -46,6 +46,8 @@ _log = logging.get(__name__)
 _TYPES: Final = {GAP: "gap", ACCEPT: "accept", RELEASE: "release", REJECT: "reject", RENEW: "renew"}
 _AGAIN_SECONDS: Final = 1.0
 """After how long a write that has failed is tried again, where nobody else writes meanwhile."""
+_CONFIRMED_SECONDS: Final = 1.0
+"""For how long a leader hands out records by what the coordinator has said last: docs/decisions/036."""
 
 
 class Name(NamedTuple):
@@ -81,13 +83,16 @@ class LedPartition:
         self.log = log
         self.users = 0
         """Requests that go on here."""
-        self._epoch = epoch
+        self.epoch = epoch
+        """Of this leader."""
         self._persister = persister
         self._configs = configs
         self._metrics = metrics
         self._on_closed = on_closed
         self._state = SharePartition(0)
         self._state_epoch = self._q = 0
+        self._confirmed_at = -inf  # by the coordinator: that this state is the one that counts
+        self._confirming: asyncio.Task[None] | None = None
         self._error: KafkaError | None = None
         self._waiters: dict[Waiter, None] = {}
         self._saying: list[asyncio.Future[None]] = []  # whose acknowledgements go with the next write
@@ -122,23 +127,29 @@ class LedPartition:
     async def open(self) -> None:
         """Read the state, and find out where to begin if no leader has yet; KafkaError as consumers are told it."""
         try:
-            read = await self._persister.read(*self.name, self._epoch)
+            began = loop_time()
+            read = await self._persister.read(*self.name, self.epoch)
+            self._confirmed_at = began
             self._state_epoch, self._q = read.state_epoch, read.q
             start = await self._first_offset() if read.start == UNINITIALIZED else read.start
             self._state = SharePartition(start, read.batches)
             if read.start == UNINITIALIZED:
                 self._q += 1
-                write = ShareWrite(self._state_epoch, self._epoch, self._q, *self._state.begin_write())
+                write = ShareWrite(self._state_epoch, self.epoch, self._q, *self._state.begin_write())
                 await self._persister.write(*self.name, write)
         except KafkaError as error:
             raise told(error) from None
+
+    def doubt(self) -> None:
+        """Hand out nothing until the coordinator has said that this state is the one that counts."""
+        self._confirmed_at = -inf
 
     def close(self, error: KafkaError) -> None:
         """Use it no more; who waits is told. What is being written is stored, or not."""
         if self._error is not None:
             return
         self._error = error.bare()
-        for timer in (self._timer, self._again):
+        for timer in (self._timer, self._again, self._confirming):
             if timer is not None:
                 timer.cancel()
         saying, self._saying = self._saying, []
@@ -191,7 +202,7 @@ class LedPartition:
                 position = self._state.position(limits)
                 read = [] if position is None else await self._read(position, max_bytes, timeout_seconds)
                 self._check()
-                if not read or position is None or not is_wanted():
+                if not read or position is None or not is_wanted() or not self._is_confirmed():
                     self._go_on()
                     return None
                 spans = [one for batch in read for one in _spans(batch)]
@@ -241,6 +252,28 @@ class LedPartition:
                 raise
             self._state.move_start(start)
             return await self.log.read(start, max_bytes, timeout_seconds, committed=committed)
+
+    def _is_confirmed(self) -> bool:
+        """Whether that was so a short time ago; else the coordinator is asked, and who waits is woken."""
+        if loop_time() - self._confirmed_at < _CONFIRMED_SECONDS:
+            return True
+        if self._confirming is None:
+            self._confirming = asyncio.get_running_loop().create_task(self._confirm(), name="confirm share state")
+        return False
+
+    async def _confirm(self) -> None:
+        began, failure = loop_time(), None
+        try:
+            await self._persister.check(*self.name, self._state_epoch, self.epoch)
+        except KafkaError as error:
+            failure = error
+        finally:
+            self._confirming = None
+        if failure is None:
+            self._confirmed_at = began
+            self._wake()
+        elif ends(failure):
+            self.close(told(failure))  # else it is asked again when somebody looks again
 
     def _check(self) -> None:
         if self._error is not None:
@@ -299,7 +332,8 @@ class LedPartition:
 
     async def _write_once(self, saying: "Sequence[asyncio.Future[None]]") -> bool:
         self._q += 1
-        write = ShareWrite(self._state_epoch, self._epoch, self._q, *self._state.begin_write())
+        write = ShareWrite(self._state_epoch, self.epoch, self._q, *self._state.begin_write())
+        began = loop_time()
         try:
             await self._persister.write(*self.name, write)
         except KafkaError as error:
@@ -318,6 +352,7 @@ class LedPartition:
             for one in saying:
                 _fail(one, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
             raise
+        self._confirmed_at = began
         self._state.written()
         for one in saying:
             if not one.done():

@@ -1,7 +1,6 @@
 """The share partitions that this node leads, of one namespace, and the sessions of the members that read them."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Final
 from uuid import UUID
 
@@ -15,6 +14,7 @@ from bridge.shares.sessions import ShareSessions
 from bridge.storage.partition import PartitionLog
 from bridge.telemetry.metrics import ShareMetrics
 
+_LOST: Final = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another node leads the partition")
 _CHANGED: Final = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the state of the share partition was changed")
 
 
@@ -32,12 +32,17 @@ class Shares:
     async def led(self, name: Name, log: PartitionLog, epoch: int) -> LedPartition:
         """The share partition, whose log this is; KafkaError as consumers are told it."""
         found = self._led.get(name)
+        if found is not None and found.epoch != epoch:  # another node has led it since
+            found.close(_CHANGED)
+            found = None
         if found is None:
             opening = self._opening.get(name)
             if opening is None:
                 opening = asyncio.get_running_loop().create_task(self._open(name, log, epoch), name="open share")
                 self._opening[name] = opening
             found = await wait_shared(opening, _CHANGED.bare())
+            if found.epoch != epoch:
+                raise _CHANGED.bare()
         found.log = log
         return found
 
@@ -51,10 +56,16 @@ class Shares:
         if found is not None:
             found.close(_CHANGED)
 
-    def unload(self, lost: Callable[[str], bool]) -> None:
-        """Another node coordinates these groups now."""
-        for name in [one for one in (*self._led, *self._opening) if lost(one.group_id)]:
-            self.changed(*name)
+    def doubt(self, group_id: str) -> None:
+        """A member begins to read: it is given nothing by a state that was altered before it has joined."""
+        for led in self._led.values():
+            if led.name.group_id == group_id:
+                led.doubt()
+
+    def drop_lost(self) -> None:
+        """Close what other nodes lead now."""
+        for led in [one for one in self._led.values() if not one.log.is_led]:
+            led.close(_LOST)
 
     def acquired(self) -> int:
         """How many records members have."""
@@ -62,7 +73,8 @@ class Shares:
 
     def stop(self) -> None:
         """The process stops: who waits is told."""
-        self.unload(lambda _: True)
+        for name in (*self._led, *self._opening):
+            self.changed(*name)
 
     def close_if_idle(self, led: LedPartition) -> None:
         """Perhaps nobody reads it any more; who does opens it again."""

@@ -1,7 +1,7 @@
-"""Where leaders of share partitions keep their states: at the group's coordinator, which is this process for now.
+"""Where leaders of share partitions keep their states: at the group's coordinator, which may be another node.
 
-`groups.share.states.ShareStates` is one. Another one that asks a coordinator in another node takes its place when there
-are several.
+`groups.share.states.ShareStates` is one, of the groups of this node; `requests.share_states.NodesShareStates` asks
+whichever node it is.
 """
 
 from collections.abc import Mapping
@@ -21,6 +21,9 @@ class Persister(Protocol):
 
     async def write(self, group_id: str, topic_id: UUID, partition: int, write: ShareWrite) -> None:
         """Store the state; a write that is repeated changes nothing."""
+
+    async def check(self, group_id: str, topic_id: UUID, partition: int, state_epoch: int, leader_epoch: int) -> None:
+        """Raise as `write` where the leader that has read the state of these epochs may not write any more."""
 
 
 _TOLD: Final[Mapping[int, ErrorCode]] = {

@@ -18,8 +18,9 @@ from bridge.groups.lag import LagTable
 from bridge.groups.mirror import Mirror
 from bridge.groups.offsets import Offsets
 from bridge.groups.store.store import GroupStore
-from bridge.requests.api import Broker
+from bridge.requests.api import Broker, OtherNodes
 from bridge.requests.encoded import SharedResponses
+from bridge.requests.share_states import NodesShareStates
 from bridge.runtime.futures import side_by_side
 from bridge.shares.partitions import Shares
 from bridge.storage.append.deduplication import Deduplication
@@ -85,10 +86,10 @@ class NamespaceServices:
             self.store, settings, metrics, self.topics, memory=self._memory, configs=self._configs
         )
         self.offsets = Offsets(self.store, self.groups, self.topics, settings, metrics, namespace=self.name)
-        self.shares = Shares(self.groups.share_states, self._configs, self._share_metrics)
+        self._share_states = NodesShareStates(self.groups.share_states, self.store.slot_of)
+        self.shares = Shares(self._share_states, self._configs, self._share_metrics)
         self.groups.share_states.on_changed.append(self.shares.changed)
         self.groups.on_share_member_gone.append(self.shares.sessions.end)
-        self.store.on_lost.append(self.shares.unload)
         self._is_coordinating = True
 
     async def open(self) -> None:
@@ -130,10 +131,15 @@ class NamespaceServices:
 
     # ---- the nodes ---------------------------------------------------------------------------------------------------
 
+    def ask(self, others: OtherNodes | None) -> None:
+        """Ask other nodes from now on, about this namespace; None: they cannot be asked."""
+        self._share_states.others = others
+
     def assign(self, mine: Collection[int], orphaned: Collection[int]) -> None:
-        """Coordinate the groups of these slots of the views."""
+        """Coordinate the groups of these slots of the views. Who leads partitions may have changed, too."""
         self.store.assign(mine, orphaned=orphaned)
         self.transactions.assign(mine, orphaned)
+        self.shares.drop_lost()
 
     def tell_changes(self, announce: Callable[[TopicChange], None]) -> None:
         """What this node does to topics is told to the others, whose caches go by it."""
@@ -146,6 +152,8 @@ class NamespaceServices:
 
     def broker(self, own: Broker) -> Broker:
         """What requests of this namespace are handled with, made of that of the bridge's own."""
+        others = None if own.other_nodes is None else own.other_nodes.of(self.name)
+        self.ask(others)
         return replace(
             own,
             settings=self.settings,
@@ -154,7 +162,7 @@ class NamespaceServices:
             offsets=self.offsets,
             transactions=self.transactions,
             shares=None if own.shares is None else self.shares,
-            other_nodes=None if own.other_nodes is None else own.other_nodes.of(self.name),
+            other_nodes=others,
             shared_responses=SharedResponses(),
             authorization=None if own.authorization is None else own.authorization.of(self.name),
         )

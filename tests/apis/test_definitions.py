@@ -6,16 +6,19 @@ import pytest
 
 from bridge.apis import load
 from bridge.kafka.schema import Type, fields_of
+from bridge.requests import share_states
 from bridge.requests.api import Api
 from tests.kafka import judge
 
-APIS = load()
+APIS = load() | {api.key: api for api in share_states.APIS}
 CASES = [
     pytest.param(api, cls, f"{api.name}{side}", version, id=f"{api.name}{side}-v{version}")
     for api in APIS.values()
     for side, cls in (("Request", api.request), ("Response", api.response))
     for version in range(api.min_version, api.max_version + 1)
 ]
+_OUR_TAGS = 10_000
+"""From this number on tags are ours, between nodes."""
 # What no controller or client of ours needs.
 LEFT_OUT = {"ApiVersionsResponse": {"zk_migration_ready"}}
 
@@ -46,7 +49,7 @@ def _theirs(name: str, fields: list[dict[str, Any]], structs: dict[str, Any], ve
 def _ours(cls: type, version: int) -> Described:
     result: Described = []
     for field in fields_of(cls):
-        if field.exists(version):
+        if field.exists(version) and (field.tag or 0) < _OUR_TAGS:
             # a tagged struct of ours may be None, which means that it is absent, never that it is null
             optional = field.tag is not None and field.type.message is not None
             nullable = field.nullable(version) and not optional

@@ -1,4 +1,4 @@
-"""What nodes with addresses of their own ask each other: about transactions, and nothing else."""
+"""What nodes with addresses of their own ask each other: about transactions and share groups, and nothing else."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from bridge.kafka import message
 from bridge.kafka.error_codes import ErrorCode
 from bridge.relay.peers import Peer, Peers
 from bridge.relay.questions import Questions, answered, decoded, enveloped
+from bridge.requests import share_states
 from bridge.requests.api import Api
 from bridge.requests.features import SHARE_VERSION, TRANSACTION_VERSION
 from bridge.requests.session import Session
@@ -77,10 +78,13 @@ def questions() -> list[tuple[Api, Any]]:
             add_offsets_to_txn.Request(transactional_id="t", producer_id=1, producer_epoch=0, group_id="g"),
         ),
         (write_txn_markers.API, write_txn_markers.Request(markers=[])),
+        (share_states.READ, share_states.ReadRequest(group_id="g", topics=[])),
+        (share_states.WRITE, share_states.WriteRequest(group_id="g", topics=[])),
+        (share_states.SUMMARY, share_states.SummaryRequest(group_id="g", topics=[])),
     ]
 
 
-async def test_a_node_asks_about_transactions_by_no_client_s_rights(bridge: BridgeThread) -> None:
+async def test_a_node_asks_by_no_client_s_rights(bridge: BridgeThread) -> None:
     for api, request in questions():
         answer = await told(bridge, api, request, api.max_version)
         assert answer != ErrorCode.UNSUPPORTED_VERSION

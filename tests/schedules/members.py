@@ -29,6 +29,9 @@ _numbers = itertools.count(1)
 class Member:
     """One life of a node; what runs in it runs as a process of its own."""
 
+    listeners: tuple[str, ...] = ("PLAINTEXT",)
+    level = 1
+
     def __init__(self, world: World, name: str) -> None:
         self.name, self.process = name, f"{name}/{next(_numbers)}"
         self.cluster = Cluster("c")
@@ -45,7 +48,12 @@ class Member:
         config = config_for(ClusterSettings(slots=SLOTS), GROUPS)
         return ClusterMember(
             self.cluster,
-            NodeRegistration(self.name, new_incarnation(), endpoints=(Endpoint("PLAINTEXT", self.name, 9092),)),
+            NodeRegistration(
+                self.name,
+                new_incarnation(),
+                endpoints=tuple(Endpoint(listener, self.name, 9092) for listener in self.listeners),
+                level=self.level,
+            ),
             replace(config, chance=self._world.chance.random()),
             PulsarClient(settings, PulsarMetrics()),
             ClusterTopics(ModelAdmin(settings, self._world.broker), STATE),

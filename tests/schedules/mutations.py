@@ -59,7 +59,19 @@ _GAP = (
 
 _PROPERTIES = "storage/topic_properties.py"
 
+_SHARES = "test_share_nodes", "test_what_was_accepted_is_not_given_again"
+
 RULES_OF_NODES = (
+    Mutation(
+        "a leader of share partitions is not fenced by a later one", "groups/share/state_records.py",
+        "    if leader_epoch < state.leader_epoch:\n", "    if False:\n", *_SHARES,
+        (("groups/share/state_records.py", "    if leader_epoch != state.leader_epoch:\n", "    if False:\n"),),
+    ),
+    Mutation(
+        "a leader of share partitions goes by what the coordinator has said at any time", "shares/partition.py",
+        "        if loop_time() - self._confirmed_at < _CONFIRMED_SECONDS:\n", "        if True:\n",
+        "test_share_nodes", "test_a_leader_that_was_paused_gives_nothing_that_was_accepted_elsewhere",
+    ),
     Mutation(
         "a reader at the end begins wherever its cursor is", "pulsar/consumer/reader.py",
         "            Position.of(answer.consumer_mark_delete_position) > self.start\n", "            False\n",

@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -45,12 +45,15 @@ class ServingNode(Member):
         bridge = self.bridge
         await bridge.client.start()
         await asyncio.gather(bridge.topics.start(), bridge.store.start())
-        ViewFollower(self.cluster, bridge.topics, lambda mine, orphaned: bridge.store.assign(mine, orphaned=orphaned))
+        ViewFollower(self.cluster, bridge.topics, self._assign)
         self._tell_topic_changes()
         await self._member.start()
         bridge.coordinator.start()
         await bridge.offsets.start()
         self.is_open = self.is_alive
+
+    def _assign(self, mine: Collection[int], orphaned: Collection[int]) -> None:
+        self.bridge.store.assign(mine, orphaned=orphaned)
 
     def _tell_topic_changes(self) -> None:
         def changed(name: str, topic_id: uuid.UUID, event: TopicEvent) -> None:
@@ -70,10 +73,13 @@ class ServingNode(Member):
     async def _leave(self) -> None:
         await self._member.leave()
         self.is_open = False
-        self.bridge.coordinator.stop()
+        self._stop_serving()
         await asyncio.sleep(self._world.chance.choice((0.0, 0.5, 3.0)))
         self._hang_up()
         await self.bridge.stop(before_client=self._member.close)
+
+    def _stop_serving(self) -> None:
+        self.bridge.coordinator.stop()
 
     async def kill(self) -> None:
         """SIGKILL: its connections are gone; what was on its way is, too, or comes without anything after it."""

@@ -12,9 +12,10 @@ from bridge.codec import Rebuild, Record, build_batch
 from bridge.config import GroupSettings
 from bridge.errors import KafkaError
 from bridge.groups.configs import GroupConfigs
-from bridge.groups.share.states import ShareStates
+from bridge.groups.share.states import ShareStates, ShareWrite
 from bridge.kafka.error_codes import ErrorCode
-from bridge.runtime.futures import FutureWaiter
+from bridge.runtime.futures import FutureWaiter, loop_time
+from bridge.shares import partition
 from bridge.shares.partition import LedPartition, Name
 from bridge.shares.partitions import Shares
 from bridge.shares.state import ACCEPT, REJECT, RELEASE, RENEW, Acknowledgement
@@ -31,6 +32,7 @@ class _Log:
     """A log of three records."""
 
     known_start = 0
+    is_led = True
 
     async def earliest(self) -> int:
         return 0
@@ -50,10 +52,11 @@ class _Bench:
         configs = GroupConfigs(GroupSettings(), lambda group_id: {"share.auto.offset.reset": "earliest"} | set_configs)
         self.shares = Shares(self.states, configs, self.metrics)
         self.states.on_changed.append(self.shares.changed)
+        self.log = _Log()
 
     async def led(self, epoch: int = 1) -> LedPartition:
         await self.states.initialize(*_NAME)
-        return await self.shares.led(_NAME, cast(PartitionLog, _Log()), epoch)
+        return await self.shares.led(_NAME, cast(PartitionLog, self.log), epoch)
 
 
 async def _acquire(led: LedPartition, member: str = "a") -> list[tuple[int, int, int]]:
@@ -201,10 +204,81 @@ async def test_what_becomes_of_records_is_counted() -> None:
     assert (metrics.delivered.value, metrics.given_up.value, metrics.expired.value) == (7, 1, 0)
 
 
-async def test_a_group_that_is_lost() -> None:
+async def test_a_partition_that_another_node_leads_now() -> None:
     bench = _Bench()
     led = await bench.led()
-    bench.shares.unload(lambda group_id: group_id == "other")
+    waiter = FutureWaiter()
+    led.add_waiter(waiter)
+    await _acquire(led)
+    bench.shares.drop_lost()
     assert not led.is_closed
-    bench.shares.unload(lambda group_id: group_id == "g")
+    bench.log.is_led = False
+    bench.shares.drop_lost()
+    await waiter.future
+    assert await _code(led.acquire("a", 500, 1 << 20, 1.0, lambda: True)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_a_leader_that_another_one_was_between_reads_anew() -> None:
+    bench = _Bench()
+    first = await bench.led(epoch=1)
+    await _acquire(first)
+    await bench.states.read(*_NAME, 2)
+    await bench.states.write(*_NAME, ShareWrite(0, 2, 2, 2, (), 0))
+    second = await bench.led(epoch=3)
+    assert first.is_closed
+    assert await _acquire(second) == [(2, 2, 1)]
+
+
+async def _acquired_when_confirmed(led: LedPartition) -> list[tuple[int, int, int]]:
+    """What is had once the coordinator has answered."""
+    waiter = FutureWaiter()
+    led.add_waiter(waiter)
+    assert await _acquire(led) == []
+    await waiter.future
+    return await _acquire(led)
+
+
+async def test_a_leader_hands_out_by_what_the_coordinator_has_said_a_short_time_ago(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = _Bench()
+    led = await bench.led()
+    await _acquire(led)
+    led.release("a", counts=False)
+    bench.shares.doubt("other")
+    assert await _acquire(led) == [(0, 2, 1)]
+    led.release("a", counts=False)
+    now = loop_time()
+    monkeypatch.setattr(partition, "loop_time", lambda: now + 1.1)
+    assert await _acquired_when_confirmed(led) == [(0, 2, 1)]
+
+
+@pytest.mark.parametrize("changes", ["altered", "made anew", "led by another"])
+async def test_who_begins_to_read_has_nothing_by_a_state_that_was_changed_elsewhere(changes: str) -> None:
+    bench = _Bench()
+    led = await bench.led()
+    bench.states.on_changed.clear()  # as in another node
+    if changes == "altered":
+        await bench.states.alter(*_NAME, 1)
+    elif changes == "made anew":
+        await bench.states.delete("g", [(_NAME.topic_id, 0)])
+        await bench.states.initialize(*_NAME)
+    else:
+        await bench.states.read(*_NAME, 2)
+    assert await _acquire(led) == [(0, 2, 1)]  # until it is found out
+    led.release("a", counts=False)
+    bench.shares.doubt("g")
+    assert await _code(_acquired_when_confirmed(led)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert led.is_closed
+
+
+async def test_a_leader_gives_nothing_while_nobody_confirms_it() -> None:
+    bench = _Bench()
+    led = await bench.led()
+    bench.shares.doubt("g")
+    bench.store.refuses = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    for _ in range(2):
+        assert await _acquire(led) == []
+        await asyncio.sleep(0)
+    bench.store.refuses = None
+    assert await _acquired_when_confirmed(led) == [(0, 2, 1)]

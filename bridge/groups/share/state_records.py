@@ -71,19 +71,29 @@ def led_by(state: ShareState, leader_epoch: int) -> ShareState:
     return replace(state, leader_epoch=leader_epoch)
 
 
+def check_epochs(state: ShareState, state_epoch: int, leader_epoch: int) -> None:
+    """Refuse a leader that has not read this state: its own is another one.
+
+    FENCED_LEADER_EPOCH where a later leader has read it; FENCED_STATE_EPOCH where, since this one did, offsets were
+    altered, or the state was deleted and made anew.
+    """
+    led_by(state, leader_epoch)
+    if state_epoch != state.state_epoch:
+        raise KafkaError(ErrorCode.FENCED_STATE_EPOCH, f"the state epoch is {state.state_epoch}")
+    if leader_epoch != state.leader_epoch:
+        raise KafkaError(ErrorCode.FENCED_STATE_EPOCH, "the state was made anew")
+
+
 def written(state: ShareState, write: ShareWrite) -> ShareState:
     """The state after a write, the same where it was stored before.
 
-    FENCED_LEADER_EPOCH where a later leader has read it, FENCED_STATE_EPOCH where offsets were altered since this one
-    did, or where another write of this number, or a later one, is stored.
+    As `check_epochs`; FENCED_STATE_EPOCH also where another write of this number, or a later one, is stored.
     """
-    led = led_by(state, write.leader_epoch)
-    if write.state_epoch != state.state_epoch:
-        raise KafkaError(ErrorCode.FENCED_STATE_EPOCH, f"the state epoch is {state.state_epoch}")
-    following = ShareState(led.state_epoch, led.leader_epoch, write.start, tuple(write.batches), write.done, write.q)
+    check_epochs(state, write.state_epoch, write.leader_epoch)
+    following = replace(state, start=write.start, batches=tuple(write.batches), done=write.done, q=write.q)
     if following == state:
         return state
-    if write.leader_epoch == state.leader_epoch and write.q <= state.q:
+    if write.q <= state.q:
         raise KafkaError(ErrorCode.FENCED_STATE_EPOCH, f"write {state.q} is stored")
     return following
 

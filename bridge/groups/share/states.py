@@ -8,6 +8,7 @@ then reads the state, begins where that says, and writes the whole of it wheneve
     await states.delete(group, [(topic_id, partition), …])
     state = await states.read(group, topic_id, partition, leader_epoch)  # fences leaders before it
     await states.write(group, topic_id, partition, ShareWrite(…))
+    await states.check(group, topic_id, partition, state_epoch, leader_epoch)  # whether it could write
     summary = await states.summary(group, topic_id, partition)           # None: not initialized
 
 Topic ids are `uuid.UUID`. A call returns when what it says is stored. KafkaErrors: COORDINATOR_NOT_AVAILABLE,
@@ -30,6 +31,7 @@ from bridge.groups.share.state_records import (
     UNINITIALIZED,
     ShareState,
     ShareWrite,
+    check_epochs,
     decode,
     encode,
     led_by,
@@ -134,6 +136,10 @@ class ShareStates:
             following = written(present, write)
             if following is not present:
                 await self._put(group_id, topic_id, partition, following)
+
+    async def check(self, group_id: str, topic_id: UUID, partition: int, state_epoch: int, leader_epoch: int) -> None:
+        """Raise as `write` where the leader that has read the state of these epochs may not write any more."""
+        check_epochs(await self._present(group_id, topic_id, partition), state_epoch, leader_epoch)
 
     async def summary(self, group_id: str, topic_id: UUID, partition: int) -> Summary | None:
         """What is stored of a partition; None: it is not initialized."""

@@ -13,6 +13,7 @@ from bridge.kafka import fetch_wire, frames, message, produce_wire
 from bridge.kafka.fetch_messages import Request as FetchRequest
 from bridge.kafka.primitives import DecodeError, TooManyElements
 from bridge.kafka.schema import Field, Type, fields_of
+from bridge.requests import share_states
 from bridge.requests.api import Api
 from tests.fuzz.decoders.target import Input, Target, same
 from tests.kafka.strategies import plain
@@ -23,8 +24,9 @@ _PRODUCE, _FETCH = 0, 1
 
 @cache
 def served() -> list[tuple[Api, int]]:
-    """Every API in every version."""
-    return [(api, v) for api in apis.load().values() for v in range(api.min_version, api.max_version + 1)]
+    """Every API in every version, with those between nodes."""
+    found = (*apis.load().values(), *share_states.APIS)
+    return [(api, v) for api in found for v in range(api.min_version, api.max_version + 1)]
 
 
 def _number(at: int) -> bytes:

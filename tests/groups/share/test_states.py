@@ -62,7 +62,7 @@ def test_other_values_are_no_states(data: bytes) -> None:
         (ShareWrite(1, 1, 10, 6, (), 0), ErrorCode.FENCED_LEADER_EPOCH),
         (ShareWrite(0, 2, 10, 6, (), 0), ErrorCode.FENCED_STATE_EPOCH),
         (ShareWrite(2, 2, 10, 6, (), 0), ErrorCode.FENCED_STATE_EPOCH),
-        (ShareWrite(1, 3, 1, 6, (), 0), ShareState(1, 3, 6, (), 0, 1)),
+        (ShareWrite(1, 3, 10, 6, (), 0), ErrorCode.FENCED_STATE_EPOCH),  # it has read what was deleted since
     ],
 )
 def test_a_write_is_fenced(write: ShareWrite, outcome: ShareState | ErrorCode) -> None:
