@@ -8,7 +8,7 @@ A metric's text says what it counts, and what its reader should do. docs/metrics
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
@@ -284,6 +284,20 @@ class Lag(NamedTuple):
     seconds: float | None
     end: int | None = None
     """Of the partition."""
+    namespace: str = ""
+    """Empty: the bridge's own."""
+
+
+class GroupRow(NamedTuple):
+    """One group, as it is shown."""
+
+    group: str
+    protocol: str
+    """`classic`, `consumer`, `share`, or `offsets` where nothing but committed offsets is known of it."""
+    state: str
+    members: int
+    namespace: str = ""
+    """Empty: the bridge's own."""
 
 
 class Lags(NamedTuple):
@@ -296,15 +310,26 @@ class Lags(NamedTuple):
     """How many of them are not shown for `groups.max_groups_in_metrics`."""
     partitions_left_out: int
     """How many partitions of groups that are shown are not."""
+    rows: Sequence[GroupRow] = ()
+    """The groups that are shown."""
+    states: Mapping[tuple[str, str], int] = {}
+    """How many groups in memory there are, shown or not, by protocol and state."""
+    members: int = 0
+    """Of all groups, shown or not."""
+
+
+def _labels(of: Lag | GroupRow, *values: str) -> Sequence[str]:
+    """The values of the labels, `tenant_namespace` the last of them, which only other namespaces than our own have."""
+    return (*values, of.namespace) if of.namespace else values
 
 
 def _of_lags(text: str, name: str, value: Callable[[Lag], float | None]) -> Declared:
     def samples(groups: "GroupMetrics") -> Samples:
         for lag in groups.lags:
             if (known := value(lag)) is not None:
-                yield (lag.group, lag.topic, str(lag.partition)), known
+                yield _labels(lag, lag.group, lag.topic, str(lag.partition)), known
 
-    return shown("gauge", text, ("group", "topic", "partition"), samples, name)
+    return shown("gauge", text, ("group", "topic", "partition", "tenant_namespace"), samples, name)
 
 
 class Pending(NamedTuple):
@@ -328,6 +353,7 @@ class GroupMetrics(Families, prefix="bridge_groups_"):
 
     coordinated = gauge("Groups with members or committed offsets that this node coordinates.")
     loaded = gauge("Groups in memory: those with members, or asked for.")
+    members = gauge("Members of all groups that this node coordinates, of those, too, that are not shown by name.")
     metadata_bytes = gauge(
         "Bytes that members say of themselves. At groups.max_metadata_bytes new members are refused."
     )
@@ -377,22 +403,57 @@ class GroupMetrics(Families, prefix="bridge_groups_"):
         "bridge_group_lag_seconds",
         lambda lag: lag.seconds,
     )
+    group_members = shown(
+        "gauge",
+        "Members of a group, at the node that coordinates it, of the groups whose lag is shown, and of others with "
+        "members as far as groups.max_groups_in_metrics reaches. 0 while records are behind: its consumers are gone, "
+        "or assign partitions to themselves.",
+        ("group", "tenant_namespace"),
+        lambda groups: [(_labels(row, row.group), row.members) for row in groups.rows],
+        "bridge_group_members",
+    )
+    group_info = shown(
+        "gauge",
+        "1 for the protocol and the state of each of them. PreparingRebalance, CompletingRebalance or Reconciling for "
+        "minutes: a member does not answer, or does not give partitions back.",
+        ("group", "protocol", "state", "tenant_namespace"),
+        lambda groups: [(_labels(row, row.group, row.protocol, row.state), 1) for row in groups.rows],
+        "bridge_group_info",
+    )
+    in_state = shown(
+        "gauge",
+        "Groups in memory, shown or not, by protocol and state. Many that rebalance at once: nodes restart, or clients "
+        "lose their connections.",
+        ("protocol", "state"),
+        lambda groups: groups.states.items(),
+    )
 
     def __init__(self) -> None:
         super().__init__()
-        self.lags: list[Lag] = []  # replaced as a whole: the thread that renders may be reading it
+        # replaced as a whole: the thread that renders may be reading them
+        self.lags: list[Lag] = []
+        self.rows: list[GroupRow] = []
+        self.states: dict[tuple[str, str], int] = {}
         self.groups_left_out = self.partitions_left_out = 0
         self._lags: dict[str, Lags] = {}
         self.pendings: dict[str, Pending] = {}
         """By namespace; none before they are counted."""
 
     def show_lags(self, namespace: str, lags: Lags, most: int) -> None:
-        """The groups of a namespace stand like this now; of all namespaces so many partitions are shown."""
+        """The groups of a namespace stand like this now; of all namespaces so many partitions, and as many groups, are
+        shown."""
         self._lags[namespace] = lags
         every = list(self._lags.values())
         self.lags = lags.lags if len(every) == 1 else list(islice(chain.from_iterable(one.lags for one in every), most))
+        self.rows = list(islice(chain.from_iterable(one.rows for one in every), most))
+        states = dict.fromkeys(self.states, 0)  # one that no group is in any more stays, at 0
+        for key, groups in chain.from_iterable(one.states.items() for one in every):
+            states[key] = states.get(key, 0) + groups
+        self.states = states
+        self.members.set(sum(one.members for one in every))
         self.coordinated.set(sum(one.groups for one in every))
-        self.groups_left_out = sum(one.groups_left_out for one in every)
+        cut = sum(len(one.rows) for one in every) - len(self.rows)
+        self.groups_left_out = cut + sum(one.groups_left_out for one in every)
         cut = sum(len(one.lags) for one in every) - len(self.lags)
         self.partitions_left_out = cut + sum(one.partitions_left_out for one in every)
 

