@@ -130,8 +130,16 @@ def groups() -> Dashboard:
         rows("By partition", "What each group has not committed.", "none", lag("group, topic, partition", *chosen)),
         graph("Not known", "Partitions whose lag is not known. For long: see the log line '! lag not known'.", "none",
               (lag_not_known("group, topic", *chosen), "{{group}} {{topic}}")),
+        graph("Members", "0, while records are behind: the consumers are gone, or assign partitions to themselves.",
+              "none", (most("bridge_group_members", "group", chosen[0]), "{{group}}")),
     ]  # fmt: skip
     keeping = [
+        rows("States", "PreparingRebalance, CompletingRebalance, Reconciling for minutes: see the members' logs.",
+             "none", f"max by (group, protocol, state) ({series('bridge_group_info', chosen[0])})"),
+        graph("Groups by state", "Of those in memory.", "none",
+              (total("bridge_groups_in_state", "protocol, state"), "{{protocol}} {{state}}")),
+        graph("Members of all groups", "Also of those that are not shown by name.", "none",
+              (total("bridge_groups_members"), NODE)),
         graph("Groups", "Those that each node coordinates, and those of them that are in memory.", "none",
               (total("bridge_groups_coordinated"), NODE), (total("bridge_groups_loaded"), "{{instance}} in memory")),
         graph("Rebalances", "Each is a pause for the group's members.", "ops",
