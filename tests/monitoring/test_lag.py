@@ -170,8 +170,9 @@ def test_the_members_of_a_group_are_told_by_the_node_that_coordinates_it(two: Tw
     consumer.subscribe(["t"])
     assert consumer.consume(1, 30)
     assert until(lambda: two.shown("bridge_group_members", group="read") == [1], 30)
-    assert two.shown("bridge_group_info", group="read", protocol="classic", state="Stable") == [1]
-    assert two.shown("bridge_groups_in_state", protocol="classic", state="Stable") == [1]
+    stable = {"protocol": "classic", "state": "Stable"}
+    assert until(lambda: two.shown("bridge_group_info", group="read", **stable) == [1], 30)
+    assert until(lambda: two.shown("bridge_groups_in_state", **stable) == [1], 30)
     consumer.close()
     assert until(lambda: two.shown("bridge_group_members", group="read") == [0], 30)
     assert until(lambda: two.shown("bridge_groups_in_state", protocol="classic", state="Empty") == [1], 30)
