@@ -154,8 +154,11 @@ class PulsarMetrics(Families, prefix="bridge_pulsar_"):
     token_fetch_errors = counter(
         "Tokens that could not be fetched from the OAuth2 issuer. If it grows, the log says why."
     )
-    token_expires_seconds = gauge(
-        "When the token for Pulsar ends, Unix time; 0: never. Near and not moving: it is not renewed."
+    token_expires_seconds = gauges(
+        "When the token ends that the bridge used last for Pulsar, Unix time, by where it is from. Absent: there is "
+        "none, or it has no end. 'settings' or 'file', and some days away: put a new one in its place. 'oauth2', near "
+        "and not moving: it is not renewed.",
+        "source",
     )
     certificate_reload_errors = counter(
         "New certificates for Pulsar that were unfit: the former one stays. The log says why."
@@ -196,6 +199,13 @@ class PulsarMetrics(Families, prefix="bridge_pulsar_"):
     def __init__(self) -> None:
         super().__init__()
         self.brokers: dict[str, BrokerMetrics] = {}
+
+    def token_ends(self, source: str, at: int) -> None:
+        """The token in use ends then; 0: it has no end."""
+        if at:
+            self.token_expires_seconds[source] = at
+        else:
+            self.token_expires_seconds.pop(source, None)
 
     def broker(self, address: str) -> BrokerMetrics:
         """The numbers of a broker, by its host and port. Pulsar names them: more than there can be are not shown."""
@@ -890,10 +900,13 @@ class Metrics(Families, prefix="bridge_"):
     kafka_requests = _of_apis("counter", "Requests received, by API.", lambda api: api.requests)
     kafka_errors = shown(
         "counter",
-        "Error codes answered, by API and Kafka's number of the error. If it grows, see the clients' logs.",
-        ("api", "code"),
+        "Errors answered, by API, Kafka's number of the error and its name. If it grows, see the clients' logs, and "
+        "docs/errors.md.",
+        ("api", "code", "error"),
         lambda metrics: [
-            ((api.name, str(code)), count) for api in metrics.all_apis() for code, count in dict(api.errors).items()
+            ((api.name, str(code), metrics.error_names.get(code, str(code))), count)
+            for api in metrics.all_apis()
+            for code, count in dict(api.errors).items()
         ],
     )
     kafka_request_bytes = _of_apis("counter", "Bytes of requests, by API.", lambda api: api.bytes_in)
@@ -954,6 +967,8 @@ class Metrics(Families, prefix="bridge_"):
         """How many bytes are held of what has a limit, by what they are held for."""
         self.places: dict[str, Level] = {}
         """The same of other things that are counted."""
+        self.error_names: Mapping[int, str] = {}
+        """Kafka's, by number."""
         self._unknown = ApiMetrics("unknown")
         self._apis: dict[int, ApiMetrics] = {}
         self._logins: dict[tuple[str, str], Counter] = {}

@@ -43,6 +43,7 @@ MEMBERS = 'bridge_group_members{job="bridge",instance="b",group="g"}'
 USED = f"bridge_memory_used_bytes{{{_A},kind="
 LIMIT = f"bridge_memory_limit_bytes{{{_A},kind="
 CERTIFICATE = f'bridge_tls_certificate_expires_seconds{{{_A},listener="SASL_SSL"}}'
+TOKEN = f"bridge_pulsar_token_expires_seconds{{{_A},source="
 CORRUPT = f"bridge_pulsar_corrupt_entries_total{{{_A}}}"
 HELD = f"bridge_topic_stable_offset_held_seconds{{{_A},topic="
 REJECTED = f'bridge_kafka_rejected_total{{{_A},reason="too_many_connections"}}'
@@ -218,6 +219,16 @@ CASES = (
         {CERTIFICATE: f"{7 * 86400 + 300}x99 {90 * 86400}x139"},
     ),
     Case(
+        "BridgePulsarTokenEnding",
+        "warning",
+        "The token of the bridge a for Pulsar ends in 2d 23h 41m 0s.",
+        _ON_A,
+        {
+            f'{TOKEN}"file"}}': f"{3 * 86400 + 300}x99 {90 * 86400}x139",
+            f'{TOKEN}"oauth2"}}': "0+15x239",
+        },
+    ),
+    Case(
         "BridgeNodeMissing",
         "warning",
         "The cluster has 1 nodes fewer than within the last hour.",
@@ -293,6 +304,7 @@ def healthy_node(name: str, down: int) -> Iterator[tuple[str, str]]:
     for bound, slow in (("1.0", 100), ("2.5", 0), ("+Inf", 0)):
         buckets = with_restart("0+1000x", f"{1000 - slow}+1000x")
         yield f'bridge_pulsar_receipt_seconds_bucket{{{on},le="{bound}"}}', buckets
+    yield f'bridge_pulsar_token_expires_seconds{{{on},source="oauth2"}}', with_restart("600+15x", "600+15x")
     yield f'bridge_tls_certificate_expires_seconds{{{on},listener="SSL"}}', with_restart("2592000x", "2592000x")
     yield f"bridge_cluster_members{{{on}}}", f"3x{down - 1} 2x3 3x{left}"
     yield f"bridge_pulsar_corrupt_entries_total{{{on}}}", with_restart("0x", "0x")

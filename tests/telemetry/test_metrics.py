@@ -50,6 +50,7 @@ def filled() -> Metrics:
     for quota in QUOTA_TYPES:
         metrics.quotas.throttle(quota, 0.5)
     metrics.tls.certificate_expires_seconds["SSL"] = metrics.pulsar.certificate_expires_seconds["tls_cert_file"] = 1e9
+    metrics.pulsar.token_ends("file", 1_900_000_000)
     metrics.tls.crl_expires_seconds["SSL"] = 1e9
     metrics.cluster.node = lambda: ("1", "node", "rack")
     metrics.pulsar.broker("broker:6650").acknowledged(1.0, 1.5)
@@ -93,12 +94,15 @@ def test_an_api_has_its_own_series() -> None:
     produce.requests.inc()
     produce.bytes_in.inc(100)
     produce.seconds.observe(0.002)
-    produce.error(6)
-    produce.error(6)
+    metrics.error_names = {6: "NOT_LEADER_OR_FOLLOWER"}
+    for code in (6, 6, 999):
+        produce.error(code)
     assert sample(metrics, "bridge_kafka_requests_total", api="Produce") == 1
     assert sample(metrics, "bridge_kafka_requests_total", api="Fetch") == 0
     assert sample(metrics, "bridge_kafka_request_bytes_total", api="Produce") == 100
-    assert sample(metrics, "bridge_kafka_errors_total", api="Produce", code="6") == 2
+    errors = "bridge_kafka_errors_total"
+    assert sample(metrics, errors, api="Produce", code="6", error="NOT_LEADER_OR_FOLLOWER") == 2
+    assert sample(metrics, errors, api="Produce", code="999", error="999") == 1
     assert sample(metrics, "bridge_kafka_request_seconds_bucket", api="Produce", le="0.001") == 0
     assert sample(metrics, "bridge_kafka_request_seconds_bucket", api="Produce", le="0.0025") == 1
     assert sample(metrics, "bridge_kafka_request_seconds_count", api="Produce") == 1
