@@ -29,7 +29,7 @@ from bridge.telemetry.families import (
     shown,
 )
 from bridge.telemetry.instruments import Counter, Histogram, Level
-from bridge.telemetry.traffic import Amounts, Row, TrafficTable
+from bridge.telemetry.traffic import Amounts, ClientKind, Row, TrafficTable
 
 REJECTION_REASONS = (
     "too_large", "negative_size", "bad_header", "bad_body", "unknown_api", "unsupported_version",
@@ -774,12 +774,17 @@ def _of_apis(kind: Kind, text: str, value: Callable[[ApiMetrics], Value]) -> Dec
     return shown(kind, text, ("api",), samples)
 
 
-def _of_clients(kind: Kind, what: str, value: Callable[[Row[tuple[str, str]]], int], more: str = "") -> Declared:
+def _of_clients(kind: Kind, what: str, value: Callable[[Row[ClientKind]], int], more: str = "") -> Declared:
     def samples(metrics: "Metrics") -> Samples:
-        return [(row.name, value(row)) for row in metrics.clients.shown((OTHER, OTHER))]
+        other = (OTHER,) * (3 if metrics.by_principal else 2)
+        return [(row.name, value(row)) for row in metrics.clients.shown(other)]
 
-    who = "by the name and version that clients tell of their software; (other): beyond http.max_clients_in_metrics."
-    return shown(kind, f"{what}, {who}{more}", ("client_software_name", "client_software_version"), samples)
+    who = (
+        "by the name and version that clients tell of their software, and by principal with "
+        "http.principals_in_metrics; (other): beyond http.max_clients_in_metrics."
+    )
+    labels = ("client_software_name", "client_software_version", "principal")
+    return shown(kind, f"{what}, {who}{more}", labels, samples)
 
 
 def _of_topics(what: str, value: Callable[[Amounts], int]) -> Declared:
@@ -961,8 +966,9 @@ class Metrics(Families, prefix="bridge_"):
         super().__init__()
         self.codec = codec
         self.topics: TrafficTable[str] = TrafficTable(100_000)
-        self.clients: TrafficTable[tuple[str, str]] = TrafficTable()
-        """By the name and the version of their software."""
+        self.clients: TrafficTable[ClientKind] = TrafficTable()
+        self.by_principal = False
+        """Whether clients are told apart by principal, too."""
         self.memory: dict[str, Level] = {}
         """How many bytes are held of what has a limit, by what they are held for."""
         self.places: dict[str, Level] = {}

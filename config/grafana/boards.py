@@ -203,6 +203,10 @@ def _software() -> list[Panel]:
         graph("Received", "Bytes of answers.", "Bps", (top(10, rate("bridge_client_response_bytes_total", by)), name)),
         graph("Errors", "Error codes that each was answered.", "ops",
               (top(10, rate("bridge_client_errors_total", by)), name)),
+        graph("Requests by principal", "The ten that ask most; where http.principals_in_metrics is on.", "reqps",
+              (top(10, rate("bridge_client_requests_total", "principal", 'principal!=""')), "{{principal}}")),
+        graph("Errors by principal", "Error codes that each was answered; where http.principals_in_metrics is on.",
+              "ops", (top(10, rate("bridge_client_errors_total", "principal", 'principal!=""')), "{{principal}}")),
         graph("New connections", "Many for few clients: they do not keep them.", "cps",
               (rate("bridge_kafka_connections_accepted_total"), NODE)),
     ]  # fmt: skip

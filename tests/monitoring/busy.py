@@ -143,5 +143,5 @@ def _settings(pulsar: PulsarAddress, directory: Path, authority: Authority) -> S
         security={"password_file": str(passwords)},
         # a Pulsar without log-in takes any
         pulsar={"token": jwt.encode({"sub": "bridge", "exp": 4_000_000_000}, PASSWORD * 4, "HS256")},
-        http={"listen": f"{HOST}:{any_free({port})}"},
+        http={"listen": f"{HOST}:{any_free({port})}", "principals_in_metrics": True},
     )

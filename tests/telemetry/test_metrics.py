@@ -294,3 +294,15 @@ def test_openmetrics_is_given_to_those_who_ask() -> None:
     body, content_type = render(Metrics(), open_metrics=True)
     assert content_type.startswith("application/openmetrics-text")
     assert body.endswith(b"# EOF\n")
+
+
+async def test_clients_are_told_apart_by_principal_where_that_is_asked_for() -> None:
+    metrics = Metrics()
+    metrics.by_principal, metrics.clients.most = True, 1
+    for name, size in (("User:alice", 9), ("User:bob", 1)):
+        metrics.clients.enter(("librdkafka", "2.3.0", name)).bytes_in += size
+    await rolled(metrics)
+    software = {"client_software_name": "librdkafka", "client_software_version": "2.3.0"}
+    other = dict.fromkeys((*software, "principal"), "(other)")
+    assert sample(metrics, "bridge_client_request_bytes_total", **software, principal="User:alice") == 9
+    assert sample(metrics, "bridge_client_request_bytes_total", **other) == 1
