@@ -220,6 +220,8 @@ class PartitionEnd(NamedTuple):
     topic: str
     partition: int
     end: int
+    start: int | None = None
+    """That of its first one, as it was learnt last; None: not known."""
 
 
 class LedPartitions(NamedTuple):
@@ -230,6 +232,10 @@ class LedPartitions(NamedTuple):
     """Of some of them."""
     held: Mapping[str, float]
     """For how many seconds the last stable offset is held back, of topics where that is long."""
+    topics: int = 0
+    """Those of the namespace that are known here, led or not."""
+    partitions: int = 0
+    """Theirs."""
 
 
 _MOST_HELD: Final = 20
@@ -265,6 +271,19 @@ class StorageMetrics(Families, prefix="bridge_storage_"):
         "Partitions held open that this node leads. Nodes that differ much for long: see docs/cluster.md, weights.",
         (),
         lambda storage: [((), sum(led.number for led in list(storage.led.values())))],
+    )
+    known_topics = shown(
+        "gauge",
+        "Topics that this node knows: those that its clients have named, or all since one has listed them. Each takes "
+        "some memory.",
+        (),
+        lambda storage: [((), sum(led.topics for led in list(storage.led.values())))],
+    )
+    known_partitions = shown(
+        "gauge",
+        "Partitions of the topics that this node knows.",
+        (),
+        lambda storage: [((), sum(led.partitions for led in list(storage.led.values())))],
     )
     stable_offset_held_seconds = shown(
         "gauge",
@@ -803,6 +822,11 @@ def _limits(levels: Mapping[str, Level]) -> Samples:
     return by_label({kind: level.limit for kind, level in dict(levels).items()})
 
 
+def _starts(metrics: "Metrics") -> Samples:
+    led = chain.from_iterable(led.ends for led in list(metrics.storage.led.values()))
+    return islice((((one.topic, str(one.partition)), one.start) for one in led if one.start is not None), _MOST_ENDS)
+
+
 def _ends(metrics: "Metrics") -> Samples:
     ends = {(lag.topic, str(lag.partition)): lag.end for lag in metrics.groups.lags if lag.end is not None}
     for led in list(metrics.storage.led.values()):
@@ -957,6 +981,13 @@ class Metrics(Families, prefix="bridge_"):
         "shown; and at one that coordinates a group with an offset there, some seconds old. The largest is the newest.",
         ("topic", "partition"),
         _ends,
+    )
+    partition_start_offset = shown(
+        "gauge",
+        "The offset of a partition's first record, at the node that leads it, as Pulsar told it last. Absent: nobody "
+        "has needed it yet. The end less this is how many records retention keeps.",
+        ("topic", "partition"),
+        _starts,
     )
     groups = part(GroupMetrics)
     shares = part(ShareMetrics)

@@ -92,6 +92,12 @@ def topics() -> Dashboard:
               (top(10, rate("bridge_topic_fetched_records_total", "topic", chosen)), "{{topic}}")),
         rows("Partitions", "Where each ends: those that clients use, and those that groups have offsets for.", "none",
              f"max by (topic, partition) ({series('bridge_partition_end_offset', chosen)})"),
+        rows("Records kept", "From the first to the last, by retention; of partitions whose start is known.", "none",
+             f"max by (topic, partition) ({series('bridge_partition_end_offset', chosen)}) - "
+             f"max by (topic, partition) ({series('bridge_partition_start_offset', chosen)})"),
+        graph("Topics known", "To each node: those that its clients have named or listed.", "none",
+              (total("bridge_storage_known_topics"), NODE),
+              (total("bridge_storage_known_partitions"), "{{instance}} partitions")),
         graph("Left out", "What limits keep out of these figures: raise http.max_topics_in_metrics.", "none",
               (f"max by (kind) ({series('bridge_metrics_left_out')})", "{{kind}}")),
     ]  # fmt: skip
@@ -294,6 +300,8 @@ def _pulsar_itself() -> list[Panel]:
         graph("Messages", "What Pulsar's brokers take and give, of all their clients.", "ops",
               ("sum(pulsar_rate_in)", "in"), ("sum(pulsar_rate_out)", "out")),
         graph("Stored", "Bytes, of all topics.", "bytes", ("sum(pulsar_storage_size)", "all topics")),
+        graph("Stored by topic", "Bytes, of the ten topics of Pulsar, or partitions of them, that keep most.", "bytes",
+              ("topk(10, sum by (topic) (pulsar_storage_size))", "{{topic}}")),
         graph("Memory of the brokers", "Of the JVM, and direct.", "bytes",
               ("sum(jvm_memory_bytes_used) by (instance, area)", "{{instance}} {{area}}")),
         graph("Topics and producers", "Of Pulsar's brokers.", "none",
