@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +20,7 @@ from bridge.standalone.ports import any_free
 from tests.support.bridges import BridgeThread, settings_for
 from tests.support.certificates import Authority
 from tests.support.examples import blocks, replaced
-from tests.support.java import KAFKA, jars_directory, java_command
+from tests.support.java import KAFKA, SPRING, jars_directory, java_command
 from tests.support.programs import require
 from tests.support.pulsar import PulsarAddress
 from tests.support.sources import ROOT
@@ -123,6 +125,27 @@ def test_java(name: str, server: Server, tmp_path: Path) -> None:
     assert said.rstrip().endswith(" 0 0 hello")
 
 
+@pytest.mark.parametrize("name", ["application.properties", "application.properties with log-in"])
+def test_spring(name: str, server: Server, tmp_path: Path) -> None:
+    """It reads until it is ended."""
+    words = server.example(BLOCKS["spring"] + BLOCKS[name])  # of one topic
+    program, _, properties = words.partition("\nspring.")
+    (tmp_path / "Greetings.java").write_text(program)
+    (tmp_path / "application.properties").write_text(f"spring.{properties}")
+    command = java_command("Greetings.java", jars=SPRING)
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as spring:
+        assert spring.stdout is not None
+        watch = threading.Timer(SECONDS, spring.kill)
+        watch.start()
+        try:
+            said = list(itertools.takewhile(lambda line: not line.endswith(" 0 0 hello\n"), spring.stdout))
+            assert spring.poll() is None, "".join(said)
+        finally:
+            watch.cancel()
+            spring.kill()
+
+
 def test_every_example_is_one_that_a_test_runs() -> None:
     secured = {f"{client}, server =" for client in PYTHONS} | {f"kcat, -b {PLAIN}", "client.properties with log-in"}
-    assert set(BLOCKS) == {"bridge.toml", "kcat", "java", "client.properties", "spark", *PYTHONS} | secured
+    java = {"java", "client.properties", "spring", "application.properties", "application.properties with log-in"}
+    assert set(BLOCKS) == {"bridge.toml", "kcat", "spark", *PYTHONS} | java | secured

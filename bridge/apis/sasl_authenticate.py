@@ -71,7 +71,7 @@ async def exchanged(data: bytes, broker: Broker, session: Session) -> Step:
     if isinstance(step, Failed):
         await tell(broker, session, "unavailable" if step.retriable else "failed", step.reason, step.name)
     elif isinstance(step, Done):
-        session.principal = step.principal
+        session.acts_for(step.principal)
         await tell(broker, session, "succeeded")
     return step
 

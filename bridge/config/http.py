@@ -32,6 +32,7 @@ class HttpSettings:
     max_connections_per_ip: int = integer(16, 1)
     max_topics_in_metrics: int = integer(200, 0)
     max_clients_in_metrics: int = integer(50, 0)
+    principals_in_metrics: bool = False
 
     def __post_init__(self) -> None:
         check_rules("http", self)

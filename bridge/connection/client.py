@@ -22,7 +22,6 @@ from bridge.security.mapping import NoMatchingRule
 from bridge.security.principal import ANONYMOUS, Principal
 from bridge.security.sasl.login import GRACE_SECONDS, MAX_BYTES, Login
 from bridge.telemetry import log
-from bridge.telemetry.traffic import UNKNOWN
 
 _log = log.get(__name__)
 
@@ -81,8 +80,8 @@ class ClientConnection(asyncio.BufferedProtocol):
             principal=principal or ANONYMOUS,
             remaining_response_bytes=pending.remaining,
             reserve_response_bytes=pending.add,
-            traffic=self._listener.shared.clients.enter((UNKNOWN, UNKNOWN)),
-            clients=self._listener.shared.clients,
+            clients=self._listener.shared.metrics.clients,
+            by_principal=self._listener.shared.metrics.by_principal,
         )
         self._runner = self._listener.runner(
             self, self._listener, self._session, self._state, self._intake, self._writer

@@ -35,7 +35,7 @@ class SharedResources:
         self.login_budget = Budget(_LOGIN_BYTES, Gauge())
         """Of requests before the log-in: they keep none from those who are logged in."""
         metrics.memory["logins"] = Level(lambda: self.login_budget.held, _LOGIN_BYTES)
-        self.clients = metrics.clients
+        self.metrics = metrics
         self.scheduler = loop_scheduler()
         loop = asyncio.get_running_loop()
         self.reads = ReadAllowance(loop)

@@ -1,4 +1,5 @@
-"""How far groups are behind, for the metrics and the status page, on whichever node the partitions are.
+"""How far groups are behind, for the metrics and the status page, on whichever node the partitions are; and how the
+groups that are shown stand: their members, and their state.
 
 Where a partition ends is known from memory while a reader of this node is at its tail. Of all others Pulsar is asked
 in the background, once for all groups. What the groups had committed when it was asked is kept with the answer: a lag
@@ -15,11 +16,12 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from bridge.groups.offsets import TopicPartition
 from bridge.groups.store.records import Key, StoredOffset
+from bridge.groups.summary import OFFSETS, GroupSummary, LoadedGroups
 from bridge.runtime.futures import in_turns, loop_time, yield_turn
 from bridge.runtime.polling import Poller
 from bridge.storage.topics.closed_logs import AskedEnd, Published
 from bridge.storage.topics.topics import Topics
-from bridge.telemetry.metrics import GroupMetrics, Lag, Lags
+from bridge.telemetry.metrics import GroupMetrics, GroupRow, Lag, Lags
 
 _REFRESH_SECONDS: Final = 5.0
 MAX_PARTITIONS: Final = 4_000
@@ -130,6 +132,7 @@ class LagTable:
         self._metrics = metrics
         self._max_groups = max_groups
         self._wall = wall
+        self._in_memory = LoadedGroups({}, {})
         self._recent: dict[str, None] = {}  # the group that committed last stands last
         self._readers: dict[TopicPartition, list[str]] = {}
         self._ends: dict[TopicPartition, _End] = {}
@@ -138,8 +141,9 @@ class LagTable:
         if max_groups:
             store.on_stored.append(self._stored)
 
-    async def start(self) -> None:
-        """Make the numbers from now on."""
+    async def start(self, in_memory: LoadedGroups) -> None:
+        """Make the numbers from now on. `in_memory`: the groups with their members."""
+        self._in_memory = in_memory
         self._task = asyncio.get_running_loop().create_task(self._keep_refreshing(), name="group lag")
 
     async def close(self) -> None:
@@ -171,9 +175,34 @@ class LagTable:
             await yield_turn()
         self._ask(wanted)
         groups = self._store.group_count()
+        rows, states, members = await self._standing()
         self._metrics.show_lags(
-            self._namespace, Lags(lags, groups, max(0, groups - len(self._recent)), left_out), MAX_PARTITIONS
+            self._namespace,
+            Lags(lags, groups, max(0, groups - len(rows)), left_out, rows, states, members),
+            MAX_PARTITIONS,
         )
+
+    async def _standing(self) -> tuple[list[GroupRow], dict[tuple[str, str], int], int]:
+        """The groups that are shown, and of all in memory how many are in each state, and have how many members.
+
+        Shown are those with a lag. Where they leave room, others with members are: share groups, for example.
+        """
+        rows = [self._row(self._in_memory.summary(group_id)) for group_id in self._recent]
+        shown = set(self._recent)
+        states: dict[tuple[str, str], int] = {}
+        members = 0
+        async for group_id in in_turns(list(self._in_memory.names())):
+            group = self._in_memory.summary(group_id)
+            if group.protocol == OFFSETS:  # it has gone meanwhile
+                continue
+            states[group.protocol, group.state] = states.get((group.protocol, group.state), 0) + 1
+            members += group.members
+            if group.members and group_id not in shown and len(rows) < self._max_groups:
+                rows.append(self._row(group))
+        return rows, states, members
+
+    def _row(self, group: GroupSummary) -> GroupRow:
+        return GroupRow(group.id, group.protocol, group.state, group.members, self._namespace)
 
     def lag(self, group_id: str, where: TopicPartition, offset: int, wanted: _Wanted | None = None) -> Lag | None:
         """How far a group is behind that has committed this offset, by what is known; None: there is no such partition.
@@ -185,7 +214,7 @@ class LagTable:
             known = self._ends.get(where)
             if wanted is not None:
                 wanted.ends[where] = None
-        lag = Lag(group_id, self._prefix + where[0], where[1], offset, None, None)
+        lag = Lag(group_id, self._prefix + where[0], where[1], offset, None, None, None, self._namespace)
         if known is None or loop_time() - known.at > _END_LASTS:
             return lag
         if known.end is None:

@@ -1,10 +1,13 @@
 """Groups as who only looks sees them: from memory, nothing is loaded and nothing is asked."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from bridge.groups.classic.coordinator import LoadedClassicGroup
 from bridge.groups.epochs.coordinator import LoadedGroup
+
+OFFSETS: Final = "offsets"
+"""In place of a protocol: nothing but committed offsets is known of a group."""
 
 
 class GroupSummary(NamedTuple):
@@ -12,7 +15,7 @@ class GroupSummary(NamedTuple):
 
     id: str
     protocol: str
-    """`classic`, `consumer`, `share`, or `offsets` where nothing but committed offsets is known of it."""
+    """`classic`, `consumer`, `share`, or OFFSETS."""
     state: str
     members: int
     generation: int
@@ -48,7 +51,7 @@ class LoadedGroups:
             if (loaded := groups.get(group_id)) is not None:
                 stored = loaded.stored
                 return GroupSummary(group_id, protocol, stored.state.value, len(stored.members), stored.epoch)
-        return GroupSummary(group_id, "offsets", "Empty", 0, 0)
+        return GroupSummary(group_id, OFFSETS, "Empty", 0, 0)
 
     def names(self) -> Iterator[str]:
         """Of all that are in memory."""

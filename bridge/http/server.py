@@ -108,6 +108,7 @@ class HttpServer:
         self._note = note
         self._start_problem = start_problem
         metrics.topics.most, metrics.clients.most = settings.max_topics_in_metrics, settings.max_clients_in_metrics
+        metrics.by_principal = settings.principals_in_metrics
         self._server: asyncio.Server | None = None
         self._exchanges: set[asyncio.Task[None]] = set()
         self._places = ConnectionPlaces(settings.max_connections, settings.max_connections_per_ip)

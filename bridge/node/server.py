@@ -30,6 +30,7 @@ from bridge.errors import BridgeError, StartupError
 from bridge.http.server import HttpServer
 from bridge.http.status import pages
 from bridge.http.status.node import NodeStatus
+from bridge.kafka.error_codes import ErrorCode
 from bridge.net.listening import Sockets
 from bridge.node import limits
 from bridge.node.starting import Starting
@@ -342,6 +343,7 @@ class Server:
         """What clients' requests are handled with."""
         table = apis.load()
         self.metrics.name_apis({key: api.name for key, api in table.items()})
+        self.metrics.error_names = {code.value: code.name for code in ErrorCode}
         kafka = self.settings.kafka
         broker = Broker(
             settings=self.settings,

@@ -8,7 +8,15 @@ from bridge.security.principal import ANONYMOUS, Principal
 from bridge.security.sasl.login import Login
 from bridge.storage.append.pace import Pace
 from bridge.storage.read.pending_reads import PendingReads
-from bridge.telemetry.traffic import Traffic, TrafficTable, software_label
+from bridge.telemetry.traffic import (
+    UNKNOWN,
+    UNKNOWN_CLIENT,
+    ClientKind,
+    Traffic,
+    TrafficTable,
+    principal_label,
+    software_label,
+)
 
 _MAX_CLOSE_ACTIONS = 10_000
 
@@ -45,9 +53,11 @@ class Session:
     """Take so many of those bytes, for a response that takes time to make; negative, return them."""
 
     traffic: Traffic = field(default_factory=Traffic, repr=False)
-    """Where its requests are counted, by its client's software."""
-    clients: TrafficTable[tuple[str, str]] | None = field(default=None, repr=False)
+    """Where its requests are counted, with those of clients of its kind."""
+    clients: TrafficTable[ClientKind] | None = field(default=None, repr=False)
     """The counts of all clients; None: they are not told apart."""
+    by_principal: bool = False
+    """Whether they are told apart by principal, too."""
 
     principal: Principal = ANONYMOUS
     """Whom the connection acts for."""
@@ -63,6 +73,12 @@ class Session:
     """Of its Produces."""
 
     _reads: PendingReads | None = None
+
+    _software: ClientKind = UNKNOWN_CLIENT
+    """As what it is counted."""
+
+    def __post_init__(self) -> None:
+        self._count_anew()
 
     @property
     def pending_reads(self) -> PendingReads:
@@ -82,9 +98,25 @@ class Session:
     def told_software(self, name: str, version: str) -> None:
         """The client has said what it is. What it says first is what it is counted as."""
         is_first, self.client_software = not any(self.client_software), (name, version)
-        if self.clients is not None and is_first and self.close_actions is not None:
-            self.clients.leave(self.traffic)
-            self.traffic = self.clients.enter((software_label(name), software_label(version)))
+        if is_first:
+            self._software = software_label(name), software_label(version)
+            self._count_anew()
+
+    def acts_for(self, principal: Principal) -> None:
+        """The client has logged in."""
+        self.principal = principal
+        if self.by_principal:
+            self._count_anew()
+
+    def _count_anew(self) -> None:
+        if self.clients is None or self.close_actions is None:
+            return
+        kind = self._software
+        if self.by_principal:
+            is_known = self.login is None or self.principal is not ANONYMOUS
+            kind = *kind, principal_label(str(self.principal)) if is_known else UNKNOWN
+        self.clients.leave(self.traffic)
+        self.traffic = self.clients.enter(kind)
 
     def on_close(self, key: object, action: Callable[[], None]) -> bool:
         """Call `action` when the connection is lost, once for each key; False if it is lost, or has too many

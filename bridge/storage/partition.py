@@ -230,6 +230,11 @@ class PartitionLog:
         return self._start.offset
 
     @property
+    def learnt_start(self) -> int | None:
+        """The same; None where Pulsar was never asked."""
+        return self._start.known
+
+    @property
     def known_end(self) -> int | None:
         """The end as far as it is known without asking; None where it was never asked for."""
         return self.end.offset if self._tails.end_loaded else None

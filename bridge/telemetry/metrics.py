@@ -8,7 +8,7 @@ A metric's text says what it counts, and what its reader should do. docs/metrics
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
@@ -29,7 +29,7 @@ from bridge.telemetry.families import (
     shown,
 )
 from bridge.telemetry.instruments import Counter, Histogram, Level
-from bridge.telemetry.traffic import Amounts, Row, TrafficTable
+from bridge.telemetry.traffic import Amounts, ClientKind, Row, TrafficTable
 
 REJECTION_REASONS = (
     "too_large", "negative_size", "bad_header", "bad_body", "unknown_api", "unsupported_version",
@@ -154,8 +154,11 @@ class PulsarMetrics(Families, prefix="bridge_pulsar_"):
     token_fetch_errors = counter(
         "Tokens that could not be fetched from the OAuth2 issuer. If it grows, the log says why."
     )
-    token_expires_seconds = gauge(
-        "When the token for Pulsar ends, Unix time; 0: never. Near and not moving: it is not renewed."
+    token_expires_seconds = gauges(
+        "When the token ends that the bridge used last for Pulsar, Unix time, by where it is from. Absent: there is "
+        "none, or it has no end. 'settings' or 'file', and some days away: put a new one in its place. 'oauth2', near "
+        "and not moving: it is not renewed.",
+        "source",
     )
     certificate_reload_errors = counter(
         "New certificates for Pulsar that were unfit: the former one stays. The log says why."
@@ -197,6 +200,13 @@ class PulsarMetrics(Families, prefix="bridge_pulsar_"):
         super().__init__()
         self.brokers: dict[str, BrokerMetrics] = {}
 
+    def token_ends(self, source: str, at: int) -> None:
+        """The token in use ends then; 0: it has no end."""
+        if at:
+            self.token_expires_seconds[source] = at
+        else:
+            self.token_expires_seconds.pop(source, None)
+
     def broker(self, address: str) -> BrokerMetrics:
         """The numbers of a broker, by its host and port. Pulsar names them: more than there can be are not shown."""
         if len(self.brokers) >= _MAX_BROKERS:
@@ -210,6 +220,8 @@ class PartitionEnd(NamedTuple):
     topic: str
     partition: int
     end: int
+    start: int | None = None
+    """That of its first one, as it was learnt last; None: not known."""
 
 
 class LedPartitions(NamedTuple):
@@ -220,6 +232,10 @@ class LedPartitions(NamedTuple):
     """Of some of them."""
     held: Mapping[str, float]
     """For how many seconds the last stable offset is held back, of topics where that is long."""
+    topics: int = 0
+    """Those of the namespace that are known here, led or not."""
+    partitions: int = 0
+    """Theirs."""
 
 
 _MOST_HELD: Final = 20
@@ -256,6 +272,19 @@ class StorageMetrics(Families, prefix="bridge_storage_"):
         (),
         lambda storage: [((), sum(led.number for led in list(storage.led.values())))],
     )
+    known_topics = shown(
+        "gauge",
+        "Topics that this node knows: those that its clients have named, or all since one has listed them. Each takes "
+        "some memory.",
+        (),
+        lambda storage: [((), sum(led.topics for led in list(storage.led.values())))],
+    )
+    known_partitions = shown(
+        "gauge",
+        "Partitions of the topics that this node knows.",
+        (),
+        lambda storage: [((), sum(led.partitions for led in list(storage.led.values())))],
+    )
     stable_offset_held_seconds = shown(
         "gauge",
         "How long an open transaction has held back a topic's readers of committed records, where that is more than "
@@ -284,6 +313,20 @@ class Lag(NamedTuple):
     seconds: float | None
     end: int | None = None
     """Of the partition."""
+    namespace: str = ""
+    """Empty: the bridge's own."""
+
+
+class GroupRow(NamedTuple):
+    """One group, as it is shown."""
+
+    group: str
+    protocol: str
+    """`classic`, `consumer`, `share`, or `offsets` where nothing but committed offsets is known of it."""
+    state: str
+    members: int
+    namespace: str = ""
+    """Empty: the bridge's own."""
 
 
 class Lags(NamedTuple):
@@ -296,15 +339,26 @@ class Lags(NamedTuple):
     """How many of them are not shown for `groups.max_groups_in_metrics`."""
     partitions_left_out: int
     """How many partitions of groups that are shown are not."""
+    rows: Sequence[GroupRow] = ()
+    """The groups that are shown."""
+    states: Mapping[tuple[str, str], int] = {}
+    """How many groups in memory there are, shown or not, by protocol and state."""
+    members: int = 0
+    """Of all groups, shown or not."""
+
+
+def _labels(of: Lag | GroupRow, *values: str) -> Sequence[str]:
+    """The values of the labels, `tenant_namespace` the last of them, which only other namespaces than our own have."""
+    return (*values, of.namespace) if of.namespace else values
 
 
 def _of_lags(text: str, name: str, value: Callable[[Lag], float | None]) -> Declared:
     def samples(groups: "GroupMetrics") -> Samples:
         for lag in groups.lags:
             if (known := value(lag)) is not None:
-                yield (lag.group, lag.topic, str(lag.partition)), known
+                yield _labels(lag, lag.group, lag.topic, str(lag.partition)), known
 
-    return shown("gauge", text, ("group", "topic", "partition"), samples, name)
+    return shown("gauge", text, ("group", "topic", "partition", "tenant_namespace"), samples, name)
 
 
 class Pending(NamedTuple):
@@ -328,6 +382,7 @@ class GroupMetrics(Families, prefix="bridge_groups_"):
 
     coordinated = gauge("Groups with members or committed offsets that this node coordinates.")
     loaded = gauge("Groups in memory: those with members, or asked for.")
+    members = gauge("Members of all groups that this node coordinates, of those, too, that are not shown by name.")
     metadata_bytes = gauge(
         "Bytes that members say of themselves. At groups.max_metadata_bytes new members are refused."
     )
@@ -377,22 +432,57 @@ class GroupMetrics(Families, prefix="bridge_groups_"):
         "bridge_group_lag_seconds",
         lambda lag: lag.seconds,
     )
+    group_members = shown(
+        "gauge",
+        "Members of a group, at the node that coordinates it, of the groups whose lag is shown, and of others with "
+        "members as far as groups.max_groups_in_metrics reaches. 0 while records are behind: its consumers are gone, "
+        "or assign partitions to themselves.",
+        ("group", "tenant_namespace"),
+        lambda groups: [(_labels(row, row.group), row.members) for row in groups.rows],
+        "bridge_group_members",
+    )
+    group_info = shown(
+        "gauge",
+        "1 for the protocol and the state of each of them. PreparingRebalance, CompletingRebalance or Reconciling for "
+        "minutes: a member does not answer, or does not give partitions back.",
+        ("group", "protocol", "state", "tenant_namespace"),
+        lambda groups: [(_labels(row, row.group, row.protocol, row.state), 1) for row in groups.rows],
+        "bridge_group_info",
+    )
+    in_state = shown(
+        "gauge",
+        "Groups in memory, shown or not, by protocol and state. Many that rebalance at once: nodes restart, or clients "
+        "lose their connections.",
+        ("protocol", "state"),
+        lambda groups: groups.states.items(),
+    )
 
     def __init__(self) -> None:
         super().__init__()
-        self.lags: list[Lag] = []  # replaced as a whole: the thread that renders may be reading it
+        # replaced as a whole: the thread that renders may be reading them
+        self.lags: list[Lag] = []
+        self.rows: list[GroupRow] = []
+        self.states: dict[tuple[str, str], int] = {}
         self.groups_left_out = self.partitions_left_out = 0
         self._lags: dict[str, Lags] = {}
         self.pendings: dict[str, Pending] = {}
         """By namespace; none before they are counted."""
 
     def show_lags(self, namespace: str, lags: Lags, most: int) -> None:
-        """The groups of a namespace stand like this now; of all namespaces so many partitions are shown."""
+        """The groups of a namespace stand like this now; of all namespaces so many partitions, and as many groups, are
+        shown."""
         self._lags[namespace] = lags
         every = list(self._lags.values())
         self.lags = lags.lags if len(every) == 1 else list(islice(chain.from_iterable(one.lags for one in every), most))
+        self.rows = list(islice(chain.from_iterable(one.rows for one in every), most))
+        states = dict.fromkeys(self.states, 0)  # one that no group is in any more stays, at 0
+        for key, groups in chain.from_iterable(one.states.items() for one in every):
+            states[key] = states.get(key, 0) + groups
+        self.states = states
+        self.members.set(sum(one.members for one in every))
         self.coordinated.set(sum(one.groups for one in every))
-        self.groups_left_out = sum(one.groups_left_out for one in every)
+        cut = sum(len(one.rows) for one in every) - len(self.rows)
+        self.groups_left_out = cut + sum(one.groups_left_out for one in every)
         cut = sum(len(one.lags) for one in every) - len(self.lags)
         self.partitions_left_out = cut + sum(one.partitions_left_out for one in every)
 
@@ -704,12 +794,17 @@ def _of_apis(kind: Kind, text: str, value: Callable[[ApiMetrics], Value]) -> Dec
     return shown(kind, text, ("api",), samples)
 
 
-def _of_clients(kind: Kind, what: str, value: Callable[[Row[tuple[str, str]]], int], more: str = "") -> Declared:
+def _of_clients(kind: Kind, what: str, value: Callable[[Row[ClientKind]], int], more: str = "") -> Declared:
     def samples(metrics: "Metrics") -> Samples:
-        return [(row.name, value(row)) for row in metrics.clients.shown((OTHER, OTHER))]
+        other = (OTHER,) * (3 if metrics.by_principal else 2)
+        return [(row.name, value(row)) for row in metrics.clients.shown(other)]
 
-    who = "by the name and version that clients tell of their software; (other): beyond http.max_clients_in_metrics."
-    return shown(kind, f"{what}, {who}{more}", ("client_software_name", "client_software_version"), samples)
+    who = (
+        "by the name and version that clients tell of their software, and by principal with "
+        "http.principals_in_metrics; (other): beyond http.max_clients_in_metrics."
+    )
+    labels = ("client_software_name", "client_software_version", "principal")
+    return shown(kind, f"{what}, {who}{more}", labels, samples)
 
 
 def _of_topics(what: str, value: Callable[[Amounts], int]) -> Declared:
@@ -726,6 +821,11 @@ def _used(levels: Mapping[str, Level]) -> Samples:
 
 def _limits(levels: Mapping[str, Level]) -> Samples:
     return by_label({kind: level.limit for kind, level in dict(levels).items()})
+
+
+def _starts(metrics: "Metrics") -> Samples:
+    led = chain.from_iterable(led.ends for led in list(metrics.storage.led.values()))
+    return islice((((one.topic, str(one.partition)), one.start) for one in led if one.start is not None), _MOST_ENDS)
 
 
 def _ends(metrics: "Metrics") -> Samples:
@@ -830,10 +930,13 @@ class Metrics(Families, prefix="bridge_"):
     kafka_requests = _of_apis("counter", "Requests received, by API.", lambda api: api.requests)
     kafka_errors = shown(
         "counter",
-        "Error codes answered, by API and Kafka's number of the error. If it grows, see the clients' logs.",
-        ("api", "code"),
+        "Errors answered, by API, Kafka's number of the error and its name. If it grows, see the clients' logs, and "
+        "docs/errors.md.",
+        ("api", "code", "error"),
         lambda metrics: [
-            ((api.name, str(code)), count) for api in metrics.all_apis() for code, count in dict(api.errors).items()
+            ((api.name, str(code), metrics.error_names.get(code, str(code))), count)
+            for api in metrics.all_apis()
+            for code, count in dict(api.errors).items()
         ],
     )
     kafka_request_bytes = _of_apis("counter", "Bytes of requests, by API.", lambda api: api.bytes_in)
@@ -880,6 +983,13 @@ class Metrics(Families, prefix="bridge_"):
         ("topic", "partition"),
         _ends,
     )
+    partition_start_offset = shown(
+        "gauge",
+        "The offset of a partition's first record, at the node that leads it, as Pulsar told it last. Absent: nobody "
+        "has needed it yet. The end less this is how many records retention keeps.",
+        ("topic", "partition"),
+        _starts,
+    )
     groups = part(GroupMetrics)
     shares = part(ShareMetrics)
     transactions = part(TransactionMetrics)
@@ -888,12 +998,15 @@ class Metrics(Families, prefix="bridge_"):
         super().__init__()
         self.codec = codec
         self.topics: TrafficTable[str] = TrafficTable(100_000)
-        self.clients: TrafficTable[tuple[str, str]] = TrafficTable()
-        """By the name and the version of their software."""
+        self.clients: TrafficTable[ClientKind] = TrafficTable()
+        self.by_principal = False
+        """Whether clients are told apart by principal, too."""
         self.memory: dict[str, Level] = {}
         """How many bytes are held of what has a limit, by what they are held for."""
         self.places: dict[str, Level] = {}
         """The same of other things that are counted."""
+        self.error_names: Mapping[int, str] = {}
+        """Kafka's, by number."""
         self._unknown = ApiMetrics("unknown")
         self._apis: dict[int, ApiMetrics] = {}
         self._logins: dict[tuple[str, str], Counter] = {}

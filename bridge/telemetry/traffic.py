@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Callable, Hashable, Iterator
 from operator import add, sub
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 _HALF_LIFE_SECONDS: Final = 300.0
 _STICKY: Final = 2.0
@@ -28,15 +28,29 @@ UNKNOWN: Final = "(unknown)"
 _K = TypeVar("_K", bound=Hashable)
 
 
+UNUSUAL: Final = "(unusual)"
+_LONGEST_PRINCIPAL: Final = 200
+
+ClientKind: TypeAlias = tuple[str, ...]
+"""By what clients are told apart: the name and the version of their software and, where it is asked for, whom they act
+for."""
+UNKNOWN_CLIENT: Final[ClientKind] = (UNKNOWN, UNKNOWN)
+
+
 def software_label(text: str) -> str:
     """What is shown of a name or version that a client tells: itself, or that it is none."""
     if _SOFTWARE.fullmatch(text):
         return text
-    return "(unusual)" if text else UNKNOWN
+    return UNUSUAL if text else UNKNOWN
+
+
+def principal_label(text: str) -> str:
+    """What is shown of a principal: itself, unless it is very long, or has what cannot be printed."""
+    return text if len(text) <= _LONGEST_PRINCIPAL and text.isprintable() else UNUSUAL
 
 
 class Traffic:
-    """What goes by one topic or one client's software: plain numbers, to be added to."""
+    """What goes by one topic or one kind of client: plain numbers, to be added to."""
 
     __slots__ = (
         "active_at", "base", "bytes_in", "bytes_out", "errors", "last", "records_in", "records_out", "requests",

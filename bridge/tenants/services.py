@@ -106,7 +106,7 @@ class NamespaceServices:
         """Do what goes on by itself, from now on."""
         self.groups.start()
         await self.offsets.start()
-        await self.lag.start()
+        await self.lag.start(self.groups.in_memory)
         await self._mirror.start()
         self.transactions.start()
 

@@ -31,9 +31,9 @@ def total(metric: str, by: str = "instance", *labels: str) -> str:
     return f"sum by ({by}) ({series(metric, *labels)})"
 
 
-def most(metric: str, by: str = "instance") -> str:
+def most(metric: str, by: str = "instance", *labels: str) -> str:
     """The largest of a gauge that makes no sum."""
-    return f"max by ({by}) ({series(metric)})"
+    return f"max by ({by}) ({series(metric, *labels)})"
 
 
 def rate(metric: str, by: str = "instance", *labels: str) -> str:

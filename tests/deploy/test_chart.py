@@ -26,6 +26,10 @@ DEFAULTS: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text("utf
 KINDS = {
     "ConfigMap", "Headless", "NetworkPolicy", "PodDisruptionBudget", "Service", "ServiceAccount", "StatefulSet",
 }  # fmt: skip
+DASHBOARDS = {path.stem: path for path in (ROOT / "config" / "grafana" / "dashboards").glob("*.json")}
+MONITORING = {
+    "ServiceMonitor", "PrometheusRule", *(name.replace("bridge-", "bridge-dashboard-") for name in DASHBOARDS),
+}  # fmt: skip
 both = pytest.mark.parametrize("name", sorted(RENDERINGS))
 
 
@@ -42,7 +46,7 @@ def test_it_was_rendered_of_the_chart_as_it_is(name: str) -> None:
 @both
 @pytest.mark.parametrize("version", VERSIONS)
 def test_kubernetes_takes_it(name: str, version: str) -> None:
-    assert set(manifests(name)) == KINDS | ({"ServiceMonitor", "PrometheusRule"} if name == "full" else set())
+    assert set(manifests(name)) == KINDS | (MONITORING if name == "full" else set())
     for one in manifests(name).values():
         validate(one, version)
 
@@ -89,6 +93,8 @@ def test_the_values_fit_their_schema_and_all_of_them_are_in_it() -> None:
         {"pulsar": {**DEFAULTS["pulsar"], "serviceUrl": "http://pulsar"}},
         {"secretMounts": [{"name": "users", "mountPath": "/etc/bridge/users"}]},
         {"terminationGracePeriodSeconds": 10},
+        {"prometheusRule": {"runbooks": "docs/"}},
+        {"prometheusRule": {"runbooks": "https://wiki.example/bridge/"}},
     ],
 )
 def test_wrong_values_are_refused(wrong: dict[str, Any]) -> None:
@@ -149,7 +155,19 @@ def test_prometheus_finds_each_node_under_the_name_that_alerts_ask_for() -> None
     assert headless["metadata"]["labels"][monitor["jobLabel"]] == "bridge"
     assert 'job="bridge"' in (ROOT / "config" / "alerts.yml").read_text("utf-8")
     alerts = yaml.safe_load((ROOT / "config" / "alerts.yml").read_text("utf-8"))
+    for rule in (rule for group in alerts["groups"] for rule in group["rules"] if "alert" in rule):
+        page = rule["annotations"].pop("runbook").removeprefix("docs")
+        rule["annotations"]["runbook_url"] = f"https://wiki.example/bridge{page}"
     assert manifests("full")["PrometheusRule"]["spec"] == alerts
+
+
+def test_each_dashboard_is_a_config_map_that_grafanas_sidecar_finds() -> None:
+    assert {path.name for path in (CHART / "files" / "dashboards").iterdir()} == {f"{name}.json" for name in DASHBOARDS}
+    for name, path in DASHBOARDS.items():
+        made = manifests("full")[name.replace("bridge-", "bridge-dashboard-")]
+        assert made["metadata"]["namespace"] == "monitoring"
+        assert made["metadata"]["labels"]["grafana_dashboard"] == "1"
+        assert json.loads(made["data"][path.name]) == json.loads(path.read_text("utf-8"))
 
 
 @both

@@ -9,7 +9,9 @@ from bridge.pulsar.types import Position
 from bridge.runtime.futures import loop_time
 from bridge.storage.topics.closed_logs import AskedEnd, Published
 from bridge.storage.visibility import Outcome
-from bridge.telemetry.metrics import Lag, Lags
+from bridge.telemetry.metrics import GroupRow, Lag, Lags
+from tests.groups.classic.bench import Bench as Members
+from tests.groups.clock import settle
 from tests.groups.fake_outcomes import transaction
 from tests.groups.offsets_bench import Bench
 
@@ -227,3 +229,56 @@ async def test_the_groups_of_several_namespaces_are_shown_side_by_side(bench: Be
     bench.metrics.show_lags("acme/orders", Lags([Lag("g", "acme/orders/t", 0, 0, None, None)] * 5, 1, 0, 0), 3)
     assert len(bench.metrics.lags) == 3
     assert bench.metrics.partitions_left_out == 3
+
+
+async def test_the_members_and_the_state_of_the_groups_are_shown(bench: Bench) -> None:
+    members = Members()
+    await members.formed()
+    await bench.lag.start(members.groups.in_memory)
+    for group in ("g", "gone"):
+        await bench.commit(group, ("t", 0))
+    await bench.lag.refresh()
+    assert sorted(bench.metrics.rows) == [
+        GroupRow("g", "classic", "Stable", 1),
+        GroupRow("gone", "offsets", "Empty", 0),
+    ]
+    assert (bench.metrics.members.value, bench.metrics.states) == (1, {("classic", "Stable"): 1})
+    await bench.lag.close()
+
+
+async def test_groups_without_offsets_are_shown_where_there_is_room_and_counted_where_not(bench: Bench) -> None:
+    members = Members()
+    for group in ("a", "b", "c"):
+        await members.join(group_id=group)
+        await members.clock.advance(0.1)
+    await bench.lag.start(members.groups.in_memory)
+    await bench.commit("g", ("t", 0))
+    await bench.lag.refresh()
+    assert [(row.group, row.members) for row in bench.metrics.rows] == [("g", 0), ("a", 1)]
+    assert (bench.metrics.members.value, bench.metrics.states) == (3, {("classic", "CompletingRebalance"): 3})
+    for group in ("a", "b"):
+        (joined,) = members.groups.in_memory.members(group)
+        await members.sync(joined.id, group_id=group)
+        await settle()
+    await bench.lag.refresh()
+    assert bench.metrics.states == {("classic", "CompletingRebalance"): 1, ("classic", "Stable"): 2}
+    await bench.lag.close()
+
+
+async def test_a_state_that_no_group_is_in_any_more_stays_at_0(bench: Bench) -> None:
+    bench.metrics.show_lags("", Lags([], 1, 0, 0, states={("classic", "Stable"): 1}), 10)
+    bench.metrics.show_lags("", Lags([], 1, 0, 0, states={("classic", "Empty"): 1}), 10)
+    assert bench.metrics.states == {("classic", "Stable"): 0, ("classic", "Empty"): 1}
+
+
+async def test_groups_of_the_same_name_in_other_namespaces_have_series_of_their_own(bench: Bench) -> None:
+    other = bench.table("acme/orders")
+    await bench.commit("g", ("t", 0))
+    for table in (bench.lag, other):
+        await table.refresh()
+    shown = {family.name: family for family in bench.metrics.families()}
+    for name in ("bridge_group_members", "bridge_group_committed_offset"):
+        labels = [dict(zip(shown[name].labels, values, strict=False)) for values, _ in shown[name].samples]
+        assert [one.get("tenant_namespace") for one in labels] == [None, "acme/orders"]
+    bench.metrics.show_lags("", Lags([], 9, 0, 0, [GroupRow("g", "offsets", "Empty", 0)] * 3), 2)
+    assert (len(bench.metrics.rows), bench.metrics.groups_left_out) == (2, 2)

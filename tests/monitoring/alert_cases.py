@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from tests.monitoring.quickened import ALL
+
+ANNOTATIONS = {rule["alert"]: rule["annotations"] for rule in ALL if "alert" in rule}
 INTERVAL = "15s"
 BEFORE, FIRES, AFTER = "5m", "24m", "58m"
 """The fault begins after five minutes and is over after 25; the longest range of an alert is 15 minutes."""
@@ -36,12 +39,33 @@ PRODUCES = f'bridge_kafka_requests_total{{{_A},api="Produce"}}'
 RECEIPTS = f"bridge_pulsar_receipt_seconds_bucket{{{_A},le="
 COMMITTED = 'bridge_group_committed_offset{job="bridge",instance="b",group="g",topic="t",partition='
 LAG = 'bridge_group_lag_records{job="bridge",instance="b",group="g",topic="t",partition='
+MEMBERS = 'bridge_group_members{job="bridge",instance="b",group="g"}'
 USED = f"bridge_memory_used_bytes{{{_A},kind="
 LIMIT = f"bridge_memory_limit_bytes{{{_A},kind="
 CERTIFICATE = f'bridge_tls_certificate_expires_seconds{{{_A},listener="SASL_SSL"}}'
+TOKEN = f"bridge_pulsar_token_expires_seconds{{{_A},source="
 CORRUPT = f"bridge_pulsar_corrupt_entries_total{{{_A}}}"
 HELD = f"bridge_topic_stable_offset_held_seconds{{{_A},topic="
 REJECTED = f'bridge_kafka_rejected_total{{{_A},reason="too_many_connections"}}'
+
+
+def of_the_same_name(members: int) -> Mapping[str, str]:
+    """A group of another namespace that stops, while its coordinator moves; and ours of its name, which reads on."""
+    where, moves = 'tenant_namespace="acme/a",group="g"', ("1x39 _x199", "_x39 1x59 _x139", "_x99 1x139")
+    offsets = ("0+150x18 2850x20 _x199", "_x39 2850x59 _x139", "_x99 3000+150x139")
+    made = {
+        MEMBERS: f"{1 - members}x239",
+        f'{COMMITTED}"0"}}': "0+150x239",
+        f'{LAG}"0"}}': "10x239",
+    }
+    for node, there, committed in zip("abc", moves, offsets, strict=True):
+        on = f'{{job="bridge",instance="{node}",{where}'
+        made[f"bridge_group_members{on}}}"] = there.replace("1x", f"{members}x")
+        partition = f'{on},topic="acme/a/t",partition="0"}}'
+        made[f"bridge_group_committed_offset{partition}"] = committed
+        made[f"bridge_group_lag_records{partition}"] = there.replace("1x", "10x")
+    return made
+
 
 CASES = (
     Case(
@@ -120,6 +144,50 @@ CASES = (
         },
     ),
     Case(
+        "BridgeGroupStuck",
+        "warning",
+        "The group g has members, and has committed nothing for 15 minutes in 1 partitions of the topic t that have "
+        "records for it.",
+        {"job": "bridge", "group": "g", "topic": "t"},
+        {
+            MEMBERS: "2x239",
+            f'{COMMITTED}"0"}}': fault("0+150x", "2850x", "15000+150x"),
+            f'{COMMITTED}"1"}}': "0+150x239",
+            f'{COMMITTED}"2"}}': "150x239",
+            f'{LAG}"0"}}': fault("10x", "160+150x", "10x"),
+            f'{LAG}"1"}}': "10x239",
+            f'{LAG}"2"}}': "0x239",
+        },
+    ),
+    Case(
+        "BridgeGroupStuck",
+        "warning",
+        "The group g has members, and has committed nothing for 15 minutes in 1 partitions of the topic acme/a/t that "
+        "have records for it.",
+        {"job": "bridge", "group": "g", "topic": "acme/a/t", "tenant_namespace": "acme/a"},
+        of_the_same_name(members=1),
+    ),
+    Case(
+        "BridgeGroupWithoutMembers",
+        "warning",
+        "The group g has no members, and records wait for it in 2 partitions of the topic t.",
+        {"job": "bridge", "group": "g", "topic": "t"},
+        {
+            MEMBERS: fault("2x", "0x"),
+            f'{COMMITTED}"0"}}': fault("0+150x", "2850x", "2850+150x"),
+            f'{COMMITTED}"1"}}': fault("0+150x", "2850x", "2850+150x"),
+            f'{LAG}"0"}}': fault("10x", "10+150x", "10x"),
+            f'{LAG}"1"}}': fault("10x", "10+150x", "10x"),
+        },
+    ),
+    Case(
+        "BridgeGroupWithoutMembers",
+        "warning",
+        "The group g has no members, and records wait for it in 1 partitions of the topic acme/a/t.",
+        {"job": "bridge", "group": "g", "topic": "acme/a/t", "tenant_namespace": "acme/a"},
+        of_the_same_name(members=0),
+    ),
+    Case(
         "BridgeLagUnknown",
         "warning",
         "How far the group g is behind in the topic t is not known of 1 partitions.",
@@ -149,6 +217,16 @@ CASES = (
         "The certificate of SASL_SSL of the bridge a ends in 6d 23h 41m 0s.",
         {**_ON_A, "listener": "SASL_SSL"},
         {CERTIFICATE: f"{7 * 86400 + 300}x99 {90 * 86400}x139"},
+    ),
+    Case(
+        "BridgePulsarTokenEnding",
+        "warning",
+        "The token of the bridge a for Pulsar ends in 2d 23h 41m 0s.",
+        _ON_A,
+        {
+            f'{TOKEN}"file"}}': f"{3 * 86400 + 300}x99 {90 * 86400}x139",
+            f'{TOKEN}"oauth2"}}': "0+15x239",
+        },
     ),
     Case(
         "BridgeNodeMissing",
@@ -226,6 +304,7 @@ def healthy_node(name: str, down: int) -> Iterator[tuple[str, str]]:
     for bound, slow in (("1.0", 100), ("2.5", 0), ("+Inf", 0)):
         buckets = with_restart("0+1000x", f"{1000 - slow}+1000x")
         yield f'bridge_pulsar_receipt_seconds_bucket{{{on},le="{bound}"}}', buckets
+    yield f'bridge_pulsar_token_expires_seconds{{{on},source="oauth2"}}', with_restart("600+15x", "600+15x")
     yield f'bridge_tls_certificate_expires_seconds{{{on},listener="SSL"}}', with_restart("2592000x", "2592000x")
     yield f"bridge_cluster_members{{{on}}}", f"3x{down - 1} 2x3 3x{left}"
     yield f"bridge_pulsar_corrupt_entries_total{{{on}}}", with_restart("0x", "0x")
@@ -236,6 +315,12 @@ def healthy_node(name: str, down: int) -> Iterator[tuple[str, str]]:
         yield f"bridge_group_committed_offset{{{where}}}", with_restart("0+400x", "30000+800x24 50000+400x")
         late = f"_x{int(partition) * 4} 20000x{left - 1 - int(partition) * 4}"
         yield f"bridge_group_lag_records{{{where}}}", f"20000x{down - 1} _x3 {late}"
+    yield f'bridge_group_members{{{on},group="g{name}"}}', with_restart("3x", "3x")
+    for group, committed, behind in (("spark", "0+400x", 10), ("done", "400x", 0)):  # without members, and well
+        where = f'{on},group="{group}-{name}"'
+        yield f"bridge_group_members{{{where}}}", with_restart("0x", "0x")
+        yield f'bridge_group_committed_offset{{{where},topic="t",partition="0"}}', with_restart(committed, committed)
+        yield f'bridge_group_lag_records{{{where},topic="t",partition="0"}}', with_restart(f"{behind}x", f"{behind}x")
     yield f"bridge_transactions_overdue{{{on}}}", with_restart("0x", "2x3 0x")
     yield f'bridge_topic_stable_offset_held_seconds{{{on},topic="long"}}', with_restart("_x", "15+15x59 _x")
     yield f"bridge_transactions_table_age_seconds{{{on}}}", with_restart("0x", "20x3 0x")
@@ -251,7 +336,7 @@ def quiet(alert: str, at: str) -> dict[str, Any]:
 
 def fires(case: Case) -> dict[str, Any]:
     """That it fires, with these labels and words."""
-    annotations = {"summary": case.summary, "runbook": f"docs/operations.md#{case.alert.lower()}"}
+    annotations = {**ANNOTATIONS[case.alert], "summary": case.summary}
     expected = {"exp_labels": {**case.labels, "severity": case.severity}, "exp_annotations": annotations}
     return {"eval_time": FIRES, "alertname": case.alert, "exp_alerts": [expected]}
 

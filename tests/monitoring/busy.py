@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import jwt
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -140,5 +141,7 @@ def _settings(pulsar: PulsarAddress, directory: Path, authority: Authority) -> S
         },
         listener={"SASL_SSL": {"ssl_certificate_file": signed.certificate, "ssl_key_file": signed.key}},
         security={"password_file": str(passwords)},
-        http={"listen": f"{HOST}:{any_free({port})}"},
+        # a Pulsar without log-in takes any
+        pulsar={"token": jwt.encode({"sub": "bridge", "exp": 4_000_000_000}, PASSWORD * 4, "HS256")},
+        http={"listen": f"{HOST}:{any_free({port})}", "principals_in_metrics": True},
     )

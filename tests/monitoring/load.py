@@ -36,6 +36,8 @@ class Load:
         self._over = threading.Event()
         self._reading = threading.Event()
         self._reading.set()
+        self._wanted = threading.Event()
+        self._wanted.set()
         self._threads = [threading.Thread(target=work) for work in (self._write, self._consume)]
 
     @contextmanager
@@ -50,8 +52,18 @@ class Load:
         finally:
             self._over.set()
             self._reading.set()
+            self._wanted.set()
             for thread in self._threads:
                 thread.join()
+
+    @contextmanager
+    def without_members(self) -> Iterator[None]:
+        """The consumer has left its group."""
+        self._wanted.clear()
+        try:
+            yield
+        finally:
+            self._wanted.set()
 
     @contextmanager
     def held_up(self) -> Iterator[None]:
@@ -73,11 +85,16 @@ class Load:
         producer.flush(30)
 
     def _consume(self) -> None:
+        while not self._over.is_set():
+            self._wanted.wait()
+            self._be_a_member()
+
+    def _be_a_member(self) -> None:
         words = {**self._words, "group.id": GROUP, "auto.offset.reset": "earliest", "auto.commit.interval.ms": 500}
         consumer = Consumer(words)
         consumer.subscribe([TOPIC])
         try:
-            while not self._over.is_set():
+            while self._wanted.is_set() and not self._over.is_set():
                 self._reading.wait()
                 for message in consumer.consume(500, timeout=0.2):
                     error = message.error()

@@ -62,6 +62,7 @@ def test_it_says_what_is_wrong_and_what_to_do(rule: dict[str, Any]) -> None:
     assert rule["labels"]["severity"] in {"critical", "warning"}
     summary = rule["annotations"]["summary"]
     assert re.fullmatch(r"[A-Z].*[^.]\.", summary)
+    assert re.fullmatch(r"\S.*[^.]\.", rule["annotations"]["description"])
     page, _, section = rule["annotations"]["runbook"].partition("#")
     assert section == rule["alert"].lower()
     assert section in anchors(ROOT / page)

@@ -99,7 +99,10 @@ def test_every_variable_has_values(prometheus: Prometheus) -> None:
 
 def test_what_the_alerts_ask_for_is_there(prometheus: Prometheus) -> None:
     named = set(re.findall(r"\b(?:bridge_\w+|up)\b", " ".join(rule["expr"] for rule in ALL)))
-    other = {"bridge_pulsar_certificate_expires_seconds", "bridge_pulsar_topic_unacknowledged_seconds"}
+    other = {
+        "bridge_pulsar_certificate_expires_seconds",
+        "bridge_pulsar_topic_unacknowledged_seconds",
+    }
     prometheus.until("all others are", lambda: all(prometheus.query(metric) for metric in named - other))
     assert not any(map(prometheus.query, other))
 

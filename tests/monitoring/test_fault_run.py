@@ -116,7 +116,12 @@ def pulsar_killed(scene: Scene) -> None:
 
 def consumer_stalled(scene: Scene) -> None:
     with scene.time_line.period("a consumer stalled"), scene.load.held_up():
-        scene.time_line.wait_for(["BridgeLagGrowing"])
+        scene.time_line.wait_for(["BridgeLagGrowing", "BridgeGroupStuck"])
+
+
+def consumer_gone(scene: Scene) -> None:
+    with scene.time_line.period("a group's consumer gone"), scene.load.without_members():
+        scene.time_line.wait_for(["BridgeGroupWithoutMembers"])
 
 
 def disk_full(scene: Scene) -> None:
@@ -146,6 +151,7 @@ FAULTS = (
     pulsar_slow,
     pulsar_killed,
     consumer_stalled,
+    consumer_gone,
     disk_full,
     too_many_connections,
 )

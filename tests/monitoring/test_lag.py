@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from bridge.config import Settings
 from bridge.runtime.polling import Poller
@@ -67,17 +68,25 @@ class Two:
         consumer.commit(offsets=[TopicPartition(*one) for one in offsets], asynchronous=False)
         consumer.close()
 
-    def scraped(self, name: str, group: str) -> Told:
-        """A metric of the group, by all nodes together."""
-        told: Told = {}
+    def samples(self, name: str) -> Iterator[Sample]:
+        """Those of a metric, by all nodes."""
         for node in self.nodes:
             with urllib.request.urlopen(f"{node.http}/metrics", timeout=30) as response:  # noqa: S310 - it is ours
                 families = text_string_to_metric_families(response.read().decode())
-            for sample in (one for family in families for one in family.samples):
-                if sample.name == name and sample.labels.get("group", group) == group:
-                    where = sample.labels["topic"], int(sample.labels["partition"])
-                    told[where] = max(int(sample.value), told.get(where, -(10**9)))
+            yield from (one for family in families for one in family.samples if one.name == name)
+
+    def scraped(self, name: str, group: str) -> Told:
+        """A metric of the group, by all nodes together."""
+        told: Told = {}
+        for sample in self.samples(name):
+            if sample.labels.get("group", group) == group:
+                where = sample.labels["topic"], int(sample.labels["partition"])
+                told[where] = max(int(sample.value), told.get(where, -(10**9)))
         return told
+
+    def shown(self, name: str, **labels: str) -> list[float]:
+        """The samples of a metric that have these labels."""
+        return [one.value for one in self.samples(name) if labels.items() <= one.labels.items()]
 
     def lag(self, group: str) -> Told:
         return self.scraped("bridge_group_lag_records", group)
@@ -151,3 +160,19 @@ def test_each_case_is_told_as_kafkas_tool_tells_it(two: Two) -> None:
     row = two.on_page("g")
     assert (row["lag"], row["unknown"]) == (25 + 6 + 27, 0)
     assert set(two.scraped("bridge_group_committed_offset", "g")) == set(expected)
+
+
+def test_the_members_of_a_group_are_told_by_the_node_that_coordinates_it(two: Two) -> None:
+    two.create("t")
+    two.write("t", 1)
+    words = {"bootstrap.servers": two.bootstrap, "group.id": "read", "auto.offset.reset": "earliest"}
+    consumer = Consumer(words)
+    consumer.subscribe(["t"])
+    assert consumer.consume(1, 30)
+    assert until(lambda: two.shown("bridge_group_members", group="read") == [1], 30)
+    stable = {"protocol": "classic", "state": "Stable"}
+    assert until(lambda: two.shown("bridge_group_info", group="read", **stable) == [1], 30)
+    assert until(lambda: two.shown("bridge_groups_in_state", **stable) == [1], 30)
+    consumer.close()
+    assert until(lambda: two.shown("bridge_group_members", group="read") == [0], 30)
+    assert until(lambda: two.shown("bridge_groups_in_state", protocol="classic", state="Empty") == [1], 30)

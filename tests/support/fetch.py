@@ -18,6 +18,7 @@ from tests.support.java import (
     NEWEST_TOOLS,
     OLD_CLIENTS,
     OLDEST_CLIENTS,
+    SPRING,
     STREAMS,
     definitions_jar,
     jars_directory,
@@ -31,7 +32,8 @@ def main(only: list[str]) -> int:
     try:
         definitions_jar()
         if only != ["definitions"]:
-            for jars in (KAFKA, NEWER_CLIENTS, NEWEST_TOOLS, OLD_CLIENTS, OLDEST_CLIENTS, STREAMS, CONNECT, FLINK):
+            newer = NEWER_CLIENTS, NEWEST_TOOLS, SPRING
+            for jars in (KAFKA, *newer, OLD_CLIENTS, OLDEST_CLIENTS, STREAMS, CONNECT, FLINK):
                 jars_directory(jars)
             proxy_jars()
             old_kafka_python()

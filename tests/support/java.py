@@ -64,6 +64,7 @@ CONNECT = Jars(
         _LOGGING,
     ),
 )
+SPRING = Jars("spring-kafka-4.0.7", (("org.springframework.boot", "spring-boot-starter-kafka", "4.0.7"),))
 FLINK = Jars(
     f"flink-{FLINK_VERSION}-kafka-{FLINK_KAFKA_VERSION}",
     (

@@ -18,6 +18,7 @@ from bridge.telemetry.instruments import Histogram, Level
 from bridge.telemetry.metrics import (
     QUOTA_TYPES,
     REJECTION_REASONS,
+    GroupRow,
     Known,
     Lag,
     Lags,
@@ -30,6 +31,8 @@ from bridge.telemetry.traffic import software_label
 from tests.support.metrics_page import BEGIN, END, PAGE, page
 from tests.support.pages import between
 from tests.support.prometheus import check_metrics
+
+GROUPS = [GroupRow("group", "consumer", "Stable", 2)]
 
 
 def render(metrics: Metrics, *, open_metrics: bool = False) -> tuple[bytes, str]:
@@ -47,13 +50,16 @@ def filled() -> Metrics:
     for quota in QUOTA_TYPES:
         metrics.quotas.throttle(quota, 0.5)
     metrics.tls.certificate_expires_seconds["SSL"] = metrics.pulsar.certificate_expires_seconds["tls_cert_file"] = 1e9
+    metrics.pulsar.token_ends("file", 1_900_000_000)
     metrics.tls.crl_expires_seconds["SSL"] = 1e9
     metrics.cluster.node = lambda: ("1", "node", "rack")
     metrics.pulsar.broker("broker:6650").acknowledged(1.0, 1.5)
     metrics.memory["requests"] = metrics.places["connections"] = Level(lambda: 1, 2)
     metrics.ready = {"pulsar": True}
-    metrics.storage.led[""] = LedPartitions(1, [PartitionEnd("topic", 0, 7)], {"topic": 12.5})
-    metrics.groups.show_lags("", Lags([Lag("group", "topic", 0, 5, 2, 1.5)], 1, 0, 0), 10)
+    metrics.storage.led[""] = LedPartitions(1, [PartitionEnd("topic", 0, 7, 3)], {"topic": 12.5})
+    metrics.groups.show_lags(
+        "", Lags([Lag("group", "topic", 0, 5, 2, 1.5)], 1, 0, 0, GROUPS, {("share", "Empty"): 1}), 10
+    )
     metrics.groups.show_pending("", Pending(1, 2.5))
     metrics.transactions.show_known("", Known(0, 0.0))
     metrics.topics.most = metrics.clients.most = 1
@@ -88,12 +94,15 @@ def test_an_api_has_its_own_series() -> None:
     produce.requests.inc()
     produce.bytes_in.inc(100)
     produce.seconds.observe(0.002)
-    produce.error(6)
-    produce.error(6)
+    metrics.error_names = {6: "NOT_LEADER_OR_FOLLOWER"}
+    for code in (6, 6, 999):
+        produce.error(code)
     assert sample(metrics, "bridge_kafka_requests_total", api="Produce") == 1
     assert sample(metrics, "bridge_kafka_requests_total", api="Fetch") == 0
     assert sample(metrics, "bridge_kafka_request_bytes_total", api="Produce") == 100
-    assert sample(metrics, "bridge_kafka_errors_total", api="Produce", code="6") == 2
+    errors = "bridge_kafka_errors_total"
+    assert sample(metrics, errors, api="Produce", code="6", error="NOT_LEADER_OR_FOLLOWER") == 2
+    assert sample(metrics, errors, api="Produce", code="999", error="999") == 1
     assert sample(metrics, "bridge_kafka_request_seconds_bucket", api="Produce", le="0.001") == 0
     assert sample(metrics, "bridge_kafka_request_seconds_bucket", api="Produce", le="0.0025") == 1
     assert sample(metrics, "bridge_kafka_request_seconds_count", api="Produce") == 1
@@ -152,7 +161,7 @@ async def test_every_metric_has_a_value_here_and_promtool_has_nothing_to_say() -
     assert check_metrics(render(metrics)[0]) == ""
 
 
-async def test_what_the_limits_let_in_is_a_scrape_of_two_megabytes_at_most() -> None:
+async def test_what_the_limits_let_in_is_a_scrape_of_little_more_than_two_megabytes() -> None:
     metrics = filled()
     settings = Settings().http
     metrics.topics.most, metrics.clients.most = settings.max_topics_in_metrics, settings.max_clients_in_metrics
@@ -172,12 +181,13 @@ async def test_what_the_limits_let_in_is_a_scrape_of_two_megabytes_at_most() -> 
         )
         for number in range(lag.MAX_PARTITIONS)
     ]
-    metrics.groups.show_lags("", Lags(lags, 500, 0, 4000), lag.MAX_PARTITIONS)
-    ends = [PartitionEnd(topic, 3, 10**9) for topic in topics]
+    rows = [GroupRow(f"reader-group-{number:03}", "classic", "PreparingRebalance", 100) for number in range(500)]
+    metrics.groups.show_lags("", Lags(lags, 500, 0, 4000, rows), lag.MAX_PARTITIONS)
+    ends = [PartitionEnd(topic, 3, 10**9, 10**8) for topic in topics]
     metrics.storage.led[""] = LedPartitions(8000, ends, dict.fromkeys(topics, 60.0))
     await rolled(metrics)
     text = render(metrics)[0]
-    assert len(text) < 2_000_000
+    assert len(text) < 2_300_000
     assert text.count(b"\nbridge_topic_produced_bytes_total{") == 201
     assert sample(metrics, "bridge_metrics_left_out", kind="topics") == 1801
     assert sample(metrics, "bridge_metrics_left_out", kind="group_partitions") == 4000
@@ -239,7 +249,7 @@ def test_a_metric_is_declared_by_one_line_and_counts_in_a_slot() -> None:
 def test_the_lag_of_groups_is_shown_as_far_as_it_is_known() -> None:
     metrics = Metrics()
     metrics.groups.lags = [Lag("g", "t", 0, 5, 7, 1.5, 12), Lag("g", "t", 1, 6, None, None)]
-    metrics.storage.led[""] = LedPartitions(2, [PartitionEnd("t", 0, 13), PartitionEnd("u", 0, 4)], {})
+    metrics.storage.led[""] = LedPartitions(2, [PartitionEnd("t", 0, 13), PartitionEnd("u", 0, 4, 1)], {}, 5, 9)
     assert sample(metrics, "bridge_group_lag_records", group="g", topic="t", partition="0") == 7
     assert sample(metrics, "bridge_group_lag_seconds", group="g", topic="t", partition="0") == 1.5
     assert sample(metrics, "bridge_group_committed_offset", group="g", topic="t", partition="1") == 6
@@ -248,6 +258,9 @@ def test_the_lag_of_groups_is_shown_as_far_as_it_is_known() -> None:
         line for line in render(metrics)[0].decode().splitlines() if line.startswith("bridge_partition_end_offset{")
     ]
     assert [line.rpartition(" ")[2] for line in ends] == ["13.0", "4.0"]
+    assert sample(metrics, "bridge_partition_start_offset", topic="u", partition="0") == 1
+    assert sample(metrics, "bridge_storage_known_topics") == 5
+    assert sample(metrics, "bridge_storage_known_partitions") == 9
 
 
 def test_of_topics_whose_readers_are_held_back_those_held_longest_are_told() -> None:
@@ -284,3 +297,15 @@ def test_openmetrics_is_given_to_those_who_ask() -> None:
     body, content_type = render(Metrics(), open_metrics=True)
     assert content_type.startswith("application/openmetrics-text")
     assert body.endswith(b"# EOF\n")
+
+
+async def test_clients_are_told_apart_by_principal_where_that_is_asked_for() -> None:
+    metrics = Metrics()
+    metrics.by_principal, metrics.clients.most = True, 1
+    for name, size in (("User:alice", 9), ("User:bob", 1)):
+        metrics.clients.enter(("librdkafka", "2.3.0", name)).bytes_in += size
+    await rolled(metrics)
+    software = {"client_software_name": "librdkafka", "client_software_version": "2.3.0"}
+    other = dict.fromkeys((*software, "principal"), "(other)")
+    assert sample(metrics, "bridge_client_request_bytes_total", **software, principal="User:alice") == 9
+    assert sample(metrics, "bridge_client_request_bytes_total", **other) == 1

@@ -7,7 +7,7 @@ import uuid
 from http.client import HTTPConnection
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka import __version__ as client_version
 from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open_metrics
@@ -141,6 +141,17 @@ def test_the_ends_of_partitions_and_what_is_committed_give_the_lag(used: tuple[B
     wait_for(lambda: bool(committed_partitions()), "the lag of the group is not shown")
     wait_for(lambda: lag() > 0, "the ends of the partitions are not shown")
     assert value(bridge, "bridge_group_lag_records", group=group) == lag()
+
+
+def test_topics_partitions_and_where_they_begin_are_told(used: tuple[BridgeThread, str, str]) -> None:
+    bridge, topic, group = used
+    wait_for(lambda: value(bridge, "bridge_storage_known_topics") >= 1, "no topic is known")
+    assert value(bridge, "bridge_storage_known_partitions") >= 2
+    consumer = Consumer({"bootstrap.servers": bridge.kafka, "group.id": group})
+    consumer.get_watermark_offsets(TopicPartition(topic, 0), SECONDS)
+    consumer.close()
+    told = 'bridge_partition_start_offset{partition="0",topic="' + topic + '"} 0.0\n'
+    wait_for(lambda: told in scrape(bridge), "the start is not shown")
 
 
 def test_the_checks_of_readiness_are_told(used: tuple[BridgeThread, str, str]) -> None:

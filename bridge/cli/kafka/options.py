@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from bridge.errors import SettingsError
+
 MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
 OPERATIONS: Final = (
     "all", "read", "write", "create", "delete", "alter", "describe", "cluster-action", "describe-configs",
@@ -75,6 +77,14 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", command
     consume.add_argument("--json", action="store_true", help="an object a line, with key, headers, offset and time")
     for one in (*asking, produce, consume):
         _add_endpoint(one)
+
+
+def name_and_value(text: str) -> tuple[str, str]:
+    """What `NAME=VALUE` says; the value may be empty, and may have more of `=`. SettingsError: it is none."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise SettingsError(f"{text!r} is no NAME=VALUE")
+    return name, value
 
 
 def _topics(

@@ -21,8 +21,8 @@ from confluent_kafka import (
 
 from bridge.cli.kafka.endpoint import SECONDS, Endpoint, KafkaFailed
 from bridge.cli.kafka.groups import milliseconds
+from bridge.cli.kafka.options import name_and_value
 from bridge.cli.table import printable
-from bridge.errors import SettingsError
 
 _POLL_SECONDS: Final = 0.2
 
@@ -30,7 +30,7 @@ _POLL_SECONDS: Final = 0.2
 def produce(options: argparse.Namespace) -> int:
     """Write a record of each line of standard input; the exit code: 1 where one was not stored."""
     endpoint = Endpoint(options)
-    headers = [_header(one) for one in options.header]
+    headers = [(name, value.encode()) for name, value in map(name_and_value, options.header)]
     producer = Producer(endpoint.settings(enable_idempotence=True, linger_ms=5))
     failed: list[str] = []
     stored = 0
@@ -61,13 +61,6 @@ def produce(options: argparse.Namespace) -> int:
     if failed:
         raise KafkaFailed(f"{stored} records are stored, then: {failed[0]}")
     return 0
-
-
-def _header(text: str) -> tuple[str, bytes]:
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise SettingsError(f"{text!r} is no NAME=VALUE")
-    return name, value.encode()
 
 
 def _split(line: bytes, options: argparse.Namespace) -> tuple[bytes | None, bytes]:

@@ -19,8 +19,8 @@ from confluent_kafka.admin import (
 )
 
 from bridge.cli.kafka.endpoint import SECONDS, Endpoint, each, result
+from bridge.cli.kafka.options import name_and_value
 from bridge.cli.table import table
-from bridge.errors import SettingsError
 
 
 def run(options: argparse.Namespace) -> int:
@@ -81,7 +81,7 @@ def _describe(admin: AdminClient, options: argparse.Namespace) -> int:
 
 
 def _create(admin: AdminClient, options: argparse.Namespace) -> int:
-    configs = _changes(options.config_value)
+    configs = dict(map(name_and_value, options.config_value))
     new = [NewTopic(name, options.partitions or -1, -1, config=configs) for name in options.name]
     return each(admin.create_topics(new, request_timeout=SECONDS), "created")
 
@@ -103,7 +103,7 @@ def _config(admin: AdminClient, options: argparse.Namespace) -> int:
                 value or None,
                 incremental_operation=AlterConfigOpType.SET if value else AlterConfigOpType.DELETE,
             )
-            for name, value in _changes(options.changes).items()
+            for name, value in dict(map(name_and_value, options.changes)).items()
         ]
         resource = ConfigResource(ResourceType.TOPIC, options.name, incremental_configs=entries)
         (changed,) = admin.incremental_alter_configs([resource], request_timeout=SECONDS).values()
@@ -124,14 +124,6 @@ def _configs(admin: AdminClient, name: str) -> list[Any]:
 
 def _is_its_own(config: Any) -> bool:
     return bool(config.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value)
-
-
-def _changes(given: Sequence[str]) -> dict[str, str]:
-    split = [one.partition("=") for one in given]
-    wrong = next((name for name, equals, _ in split if not name or not equals), None)
-    if wrong is not None:
-        raise SettingsError(f"{wrong!r} is no NAME=VALUE")
-    return {name: value for name, _, value in split}
 
 
 _ACTIONS = {

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from bridge.groups.store.records import StoredOffset
+from bridge.groups.summary import OFFSETS
 from bridge.http.status.table import Row, cut
 from bridge.runtime.futures import in_turns
 
@@ -73,7 +74,7 @@ def detail(node: "ObservedNode", name: str, page: int) -> Mapping[str, object] |
     offsets = services.store.stored(group_id)
     groups = services.groups.in_memory
     summary = groups.summary(group_id)
-    if summary.protocol == "offsets" and not offsets:
+    if summary.protocol == OFFSETS and not offsets:
         return None
     members = groups.members(group_id)
     keys = cut([{"topic": topic, "partition": number} for topic, number in sorted(offsets)], page)

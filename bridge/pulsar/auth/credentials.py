@@ -68,7 +68,7 @@ class StaticToken(NoCredentials):
     def __init__(self, token: str, metrics: PulsarMetrics | None = None) -> None:
         self._token = token.encode()
         if metrics is not None:
-            metrics.token_expires_seconds.set(expiry_of(self._token))
+            metrics.token_ends("settings", expiry_of(self._token))
 
     async def data(self) -> bytes:
         """The token."""
@@ -101,7 +101,7 @@ class TokenFile(NoCredentials):
         self._problem = problem
         if read and read != self._token:
             self._token = read
-            self._metrics.token_expires_seconds.set(expiry_of(read))
+            self._metrics.token_ends("file", expiry_of(read))
         if not self._token:
             raise PulsarError(pb.AuthenticationError, f"pulsar.token_file: cannot read {self._path}: {problem}")
         return self._token

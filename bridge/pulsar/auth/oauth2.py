@@ -114,7 +114,7 @@ class OAuth2:
         self._token = _Token(value, now, now + max(life - _MARGIN_SECONDS, life / 2))
         self._failure, self._delay = None, 1.0
         self._metrics.token_fetches.inc()
-        self._metrics.token_expires_seconds.set(int(time.time() + life))
+        self._metrics.token_ends("oauth2", int(time.time() + life))
         self._again_in(life * _REFRESH_AT * random.uniform(0.95, 1.0))  # noqa: S311 - no secret
         _log.info("= pulsar token fetched", extra={"issuer": self._place, "seconds": round(life)})
         return self._token

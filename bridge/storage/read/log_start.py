@@ -43,6 +43,11 @@ class LogStart:
         self._refreshing: asyncio.Task[None] | None = None
         self._closed = False
 
+    @property
+    def known(self) -> int | None:
+        """The start as it was learnt last; None where it never was."""
+        return self.offset if self.offset or self._known_at > float("-inf") else None
+
     def raise_to(self, offset: int) -> None:
         """Raise the start to this offset, even if Pulsar still has records before it."""
         self.offset = max(self.offset, offset)

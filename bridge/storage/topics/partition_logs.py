@@ -1,7 +1,7 @@
 """The partition logs that are open in this process: opened at their first use, swept, and closed with their topic."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -139,7 +139,7 @@ class PartitionLogs:
         while self._closing or self._handing_over:
             await asyncio.wait(self._closing | self._handing_over)
 
-    async def sweep(self, topics: Iterable[Topic]) -> None:
+    async def sweep(self, topics: Sequence[Topic]) -> None:
         """Close the readers and writers that are no longer used, and show where the logs end."""
         with suppress(KafkaError):
             await self._storage.catch_up_readers.sweep()
@@ -155,8 +155,9 @@ class PartitionLogs:
                 held[prefix + topic.name] = max(held_for, held.get(prefix + topic.name, 0.0))
             end = opened.known_end if opened.traffic.shown and len(ends) < _MOST_ENDS else None
             if end is not None:
-                ends.append(PartitionEnd(prefix + topic.name, partition, end))
-        self._storage.metrics.led[prefix] = LedPartitions(led, ends, held)
+                ends.append(PartitionEnd(prefix + topic.name, partition, end, opened.learnt_start))
+        partitions = sum(topic.partitions for topic in topics)
+        self._storage.metrics.led[prefix] = LedPartitions(led, ends, held, len(topics), partitions)
 
     def _closed(self, task: "asyncio.Task[None]") -> None:
         self._closing.discard(task)

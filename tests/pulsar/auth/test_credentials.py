@@ -16,14 +16,17 @@ async def test_a_file_is_read_for_each_use_and_its_token_outlives_a_moment_witho
     file.write_text(f"{first}\n")
     token = TokenFile(str(file), metrics)
     assert (await token.data()).decode() == first
-    assert metrics.token_expires_seconds.value == 4_000_000_000
+    assert metrics.token_expires_seconds == {"file": 4_000_000_000}
     file.write_text("")
     assert (await token.data()).decode() == first
     file.unlink()
     assert (await token.data()).decode() == first
     file.write_text(second)
     assert (await token.data()).decode() == second
-    assert metrics.token_expires_seconds.value == 4_000_000_001
+    assert metrics.token_expires_seconds == {"file": 4_000_000_001}
+    file.write_text(jwt.encode({"sub": "bridge"}, KEY, "HS256"))
+    await token.data()
+    assert metrics.token_expires_seconds == {}
 
 
 async def test_a_file_that_was_never_there_is_an_error_that_names_it(tmp_path: Path) -> None:

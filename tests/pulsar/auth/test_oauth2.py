@@ -182,7 +182,7 @@ async def test_a_token_without_a_duration_lasts_as_long_as_it_says(issuer: Issue
     issuer.answer = lambda _: web.json_response({"access_token": token})
     metrics = PulsarMetrics()
     assert await make(metrics).data() == token.encode()
-    assert metrics.token_expires_seconds.value > 1_800_000_000
+    assert metrics.token_expires_seconds["oauth2"] > 1_800_000_000
 
 
 async def test_what_waits_for_a_token_ends_with_the_client(issuer: Issuer, make: Make) -> None:

@@ -33,12 +33,12 @@ async def test_topics_whose_readers_are_held_back_for_long_are_told_by_who_leads
     )
     logs = PartitionLogs(cast(Any, storage), *cast(Any, [None] * 4))
     topics = [
-        SimpleNamespace(name="long", logs={0: Opened(30.0), 1: Opened(70.0), 2: Opened(50.0)}),
-        SimpleNamespace(name="short", logs={0: Opened(9.0)}),
-        SimpleNamespace(name="of another", logs={0: Opened(90.0, is_led=False)}),
+        SimpleNamespace(name="long", partitions=4, logs={0: Opened(30.0), 1: Opened(70.0), 2: Opened(50.0)}),
+        SimpleNamespace(name="short", partitions=1, logs={0: Opened(9.0)}),
+        SimpleNamespace(name="of another", partitions=2, logs={0: Opened(90.0, is_led=False)}),
     ]
     await logs.sweep(cast(Any, topics))
-    assert metrics.led == {"acme/orders/": LedPartitions(4, [], {"acme/orders/long": 70.0})}
+    assert metrics.led == {"acme/orders/": LedPartitions(4, [], {"acme/orders/long": 70.0}, 3, 7)}
     for topic in topics:
         topic.logs = {0: Opened(0.0)}
     await logs.sweep(cast(Any, topics))
