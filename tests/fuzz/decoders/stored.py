@@ -217,7 +217,7 @@ def consumer_parts() -> tuple[bytes, bytes]:
         {Pattern("ord.*"): frozenset({"orders"}), Pattern("ord.*", "User:a"): frozenset()},
     )
     target = {_ID: frozenset({0, 1})}
-    group = GroupSnapshot(7, 7, view, {"member": member}, {"member": target})
+    group = GroupSnapshot(7, 7, {"member": member}, view, {"member": target})
     return CONSUMER.encode_group(group, 1_700_000_000_000), encode_member(member, target)
 
 
