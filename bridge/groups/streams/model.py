@@ -15,7 +15,6 @@ The members of one process share a state directory, so a process has a task in o
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from bridge.groups.consumer.model import MemberState
@@ -153,7 +152,7 @@ class StreamsMember:
     state: MemberState = MemberState.STABLE
     assigned: Tasks = NO_TASKS
     revoking: Tasks = NO_TASKS
-    since: Mapping[Task, int] = MappingProxyType({})
+    since: Mapping[Task, int] = field(default_factory=dict)
     """The member epoch from which each active task is its own, of those in `assigned` and `revoking`. A commit of an
     older epoch is taken for a task that was its own already then (StreamsGroup.createAssignmentEpochValidator)."""
 
