@@ -113,13 +113,24 @@ class Members:
         self.forgotten: list[str] = []
 
     async def check_commit(
-        self, group_id: str, member_id: str, group_instance_id: str | None, generation: int, version: int
+        self,
+        group_id: str,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        version: int,
+        partitions: Collection[TopicPartition] = (),
     ) -> None:
         if self.refusal is not None:
             raise KafkaError(self.refusal)
 
     async def check_commit_in_transaction(
-        self, group_id: str, member_id: str, group_instance_id: str | None, generation: int
+        self,
+        group_id: str,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        partitions: Collection[TopicPartition] = (),
     ) -> None:
         if self.refusal_in_transaction is not None:
             raise KafkaError(self.refusal_in_transaction)
