@@ -35,11 +35,11 @@ def partitions_by_endpoint(
             standby.setdefault(member.endpoint, set()).update(member.assigned.standby)
 
     def partitions(tasks: Iterable[Task]) -> _Partitions:
-        found: dict[str, list[int]] = {}
-        for task in sorted(tasks):
+        found: dict[str, set[int]] = {}
+        for task in tasks:
             for name in sources.get(task.subtopology, ()):
                 if task.partition < sizes[name]:
-                    found.setdefault(name, []).append(task.partition)
-        return {name: tuple(numbers) for name, numbers in sorted(found.items())}
+                    found.setdefault(name, set()).add(task.partition)
+        return {name: tuple(sorted(numbers)) for name, numbers in sorted(found.items())}
 
     return [EndpointPartitions(one, partitions(active[one]), partitions(standby[one])) for one in sorted(active)]
