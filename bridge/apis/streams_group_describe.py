@@ -117,6 +117,11 @@ async def _describe(group_id: str, broker: Broker) -> Group:
         group = await broker.groups.streams_snapshot(group_id)
     except KafkaError as error:
         return _refused(group_id, error.code, error.message)
+    return described(group_id, group)
+
+
+def described(group_id: str, group: StreamsSnapshot) -> Group:
+    """A group as it is told."""
     return Group(
         error_code=ErrorCode.NONE,
         group_id=group_id,

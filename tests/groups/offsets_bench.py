@@ -2,14 +2,14 @@
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Collection, Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
 from bridge.config import GroupSettings
 from bridge.errors import KafkaError
 from bridge.groups.lag import LagTable
-from bridge.groups.offsets import Committer, OffsetRetention, Offsets
+from bridge.groups.offsets import Committer, OffsetRetention, Offsets, TopicPartition
 from bridge.groups.store.records import Key, StoredGroup, StoredOffset, decode_offset, decode_pending
 from bridge.groups.store.stored_groups import OnPending, put_offset, put_pending
 from bridge.groups.store.under_way import WritesUnderWay

@@ -21,6 +21,7 @@ from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
+from bridge.errors import KafkaError
 from bridge.groups.consumer.model import MemberState, TopicFacts
 from bridge.groups.store.records import (
     BadRecord,
@@ -45,6 +46,7 @@ from bridge.groups.streams.model import (
     Topology,
 )
 from bridge.groups.streams.snapshot import StreamsSnapshot
+from bridge.groups.streams.topology import check
 
 _VERSION: Final = 4
 _MEMBER_VERSION: Final = 1
@@ -165,7 +167,7 @@ def _read_member(member_id: str, data: bytes) -> tuple[StreamsMember, Tasks]:
         client_host=text(value["host"]),
         rebalance_timeout_ms=integer(value["rebalance"], 32),
         topology_epoch=integer(value["topology"], 32),
-        endpoint=None if endpoint is None else Endpoint(text(endpoint[0]), integer(endpoint[1], 17)),
+        endpoint=None if endpoint is None else Endpoint(text(endpoint[0]), integer(endpoint[1], 17) & 0xFFFF),
         tags={text(key): text(tag) for key, tag in value["tags"].items()},
         epoch=integer(value["epoch"], 32),
         previous_epoch=integer(value["previous"], 32),
@@ -180,7 +182,12 @@ def _read_member(member_id: str, data: bytes) -> tuple[StreamsMember, Tasks]:
 def _read_topology(value: dict[str, Any] | None) -> Topology | None:
     if value is None:
         return None
-    return Topology(integer(value["epoch"], 32), tuple(map(_read_subtopology, value["parts"])))
+    topology = Topology(integer(value["epoch"], 32), tuple(map(_read_subtopology, value["parts"])))
+    try:
+        check(topology)
+    except KafkaError as error:
+        raise BadRecord(f"not a topology: {error}") from None
+    return topology
 
 
 def _read_subtopology(value: list[Any]) -> Subtopology:
