@@ -71,21 +71,21 @@ class _Sticky:
                 self._had_copy.setdefault(task, []).append(member_id)
 
     def assign(self, tasks: Collection[Task], stateful: frozenset[str], standby_replicas: int) -> dict[str, Tasks]:
-        self._give_active(tasks)
+        # by partition first: what a full member leaves is of all its subtopologies, and fewer standbys move again
+        in_order = sorted(tasks, key=lambda task: (task.partition, task.subtopology))
+        self._give_active(in_order)
         replicas = min(standby_replicas, len(self._processes) - 1)
         if replicas > 0:
-            self._give_standby(sorted(task for task in tasks if task.subtopology in stateful), replicas)
+            self._give_standby([task for task in in_order if task.subtopology in stateful], replicas)
             while self._balance():  # each move makes loads more alike, so there is an end
                 pass
         return {one: Tasks(frozenset(self._active[one]), frozenset(self._standby[one])) for one in self._load}
 
     # ---- active tasks ------------------------------------------------------------------------------------------------
 
-    def _give_active(self, tasks: Collection[Task]) -> None:
+    def _give_active(self, tasks: list[Task]) -> None:
         self._fewest, self._extra = divmod(len(tasks), len(self._load))
-        # by partition first: what leaves a full member is of all its subtopologies
-        in_order = sorted(tasks, key=lambda task: (task.partition, task.subtopology))
-        homeless = [task for task in in_order if not self._give_where_there_is_room(task, self._former(task))]
+        homeless = [task for task in tasks if not self._give_where_there_is_room(task, self._former(task))]
         homeless = [task for task in homeless if not self._give_where_there_is_room(task, self._holders(task))]
         homeless = [task for task in homeless if not self._give_where_there_is_room(task, self._neighbours(task))]
         for task in sorted(homeless):

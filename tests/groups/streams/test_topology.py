@@ -1,4 +1,4 @@
-"""Tasks and internal topics of a topology (the cases of Kafka's InternalTopicManagerTest and of its parts, and more)."""
+"""Tasks and internal topics of a topology (the cases of Kafka's tests of InternalTopicManager and its parts)."""
 
 from typing import Any
 
