@@ -166,13 +166,16 @@ def _table(groups: GroupSettings) -> Sequence[Config]:
                "Whether a consumer may prolong the time for which a record is its own."),
         config(SHARE_SESSION, int_, 45_000,
                "After how long without a heartbeat members of a share group are removed."),
-        config(STREAMS_HEARTBEAT, int_, 5_000, "How often members of a streams group send a heartbeat."),
+        config(STREAMS_HEARTBEAT, int_, groups.consumer_heartbeat_interval_ms,
+               "How often members of a streams group send a heartbeat. The bridge's setting "
+               "groups.consumer_heartbeat_interval_ms holds where a group has none."),
         config(STREAMS_DELAY, int_, 3_000,
                "For how long a streams group that was empty waits for more members before it gives out tasks.",
                minimum=0),
         config(STREAMS_STANDBYS, int_, 0, "How many standby replicas each task with state has.", minimum=0),
-        config(STREAMS_SESSION, int_, 45_000,
-               "After how long without a heartbeat members of a streams group are removed."),
+        config(STREAMS_SESSION, int_, groups.consumer_session_timeout_ms,
+               "After how long without a heartbeat members of a streams group are removed. The bridge's setting "
+               "groups.consumer_session_timeout_ms holds where a group has none."),
     )  # fmt: skip
 
 
@@ -187,8 +190,8 @@ def _bounds(groups: GroupSettings) -> dict[str, tuple[int, int]]:
         SHARE_LOCKS: (100, 4_000),
         SHARE_LOCK: (15_000, 60_000),
         SHARE_SESSION: (45_000, 60_000),
-        STREAMS_HEARTBEAT: (5_000, 15_000),
-        STREAMS_SESSION: (45_000, 60_000),
+        STREAMS_HEARTBEAT: (min(5_000, heartbeat), max(15_000, heartbeat)),
+        STREAMS_SESSION: (min(45_000, session), max(60_000, session)),
         STREAMS_STANDBYS: (0, 2),
     }
 
