@@ -139,7 +139,7 @@ async def test_offsets_are_kept_for_what_members_read_and_committed_by_them_alon
     await bench.join()
     retention = await bench.groups.retention("g")
     assert (retention.exists, retention.members, retention.consumer) == (True, 1, True)
-    assert retention.subscribed == {"in"}
+    assert retention.subscribed == frozenset({"in"})
     where = [("in", 0)]
     await bench.groups.check_commit("g", "m", None, 2, 9, where)
     for member, epoch, code in (

@@ -12,6 +12,11 @@ from bridge.kafka.error_codes import ErrorCode
 from tests.groups.fake_topics import FakeTopic
 from tests.groups.streams.group_machine import COUNT, DELAY, PLAIN, SESSION, GroupMachine, codes, tasks
 
+
+def state_of(machine: GroupMachine) -> StreamsGroupState:
+    return machine.group.snapshot.state
+
+
 ALL = ("0_0", "0_1", "0_2", "0_3")
 
 
@@ -19,7 +24,7 @@ def test_the_first_member_has_all_tasks_and_epochs_begin_as_kafkas() -> None:
     machine = GroupMachine()
     answer = machine.join("m")
     assert (answer.epoch, answer.tasks, answer.statuses) == (2, tasks(*ALL), ())
-    assert machine.group.snapshot.state is StreamsGroupState.STABLE
+    assert state_of(machine) is StreamsGroupState.STABLE
     again = machine.beat("m")
     assert (again.epoch, again.tasks) == (2, None)
 
@@ -37,7 +42,7 @@ def test_a_second_member_gets_what_the_first_has_given_back() -> None:
     given = machine.beat("n").tasks
     assert given is not None
     assert given.active | kept.active == tasks(*ALL).active
-    assert machine.group.snapshot.state is StreamsGroupState.STABLE
+    assert state_of(machine) is StreamsGroupState.STABLE
     assert set(machine.epochs.values()) == {3}
 
 
@@ -46,7 +51,7 @@ def test_no_target_is_computed_twice_within_the_assignment_interval() -> None:
     machine.join("m")
     answer = machine.join("n")
     assert (answer.tasks, codes(answer), answer.epoch) == (NO_TASKS, [StatusCode.ASSIGNMENT_DELAYED], 2)
-    assert machine.group.snapshot.state is StreamsGroupState.ASSIGNING
+    assert state_of(machine) is StreamsGroupState.ASSIGNING
     machine.now += 1
     assert codes(machine.beat("n")) == []
     assert machine.epochs["n"] == 3
@@ -69,7 +74,7 @@ def test_tasks_are_given_when_all_topics_are_there() -> None:
     machine = GroupMachine(COUNT, **{"other": 1})
     answer = machine.join("m")
     assert (answer.tasks, codes(answer), answer.to_create) == (NO_TASKS, [StatusCode.MISSING_SOURCE_TOPICS], ())
-    assert machine.group.snapshot.state is StreamsGroupState.NOT_READY
+    assert state_of(machine) is StreamsGroupState.NOT_READY
     machine.topics.here["in"] = FakeTopic(3)
     machine.now += 1
     answer = machine.beat("m")
@@ -80,7 +85,7 @@ def test_tasks_are_given_when_all_topics_are_there() -> None:
     answer = machine.beat("m")
     assert answer.tasks == tasks("0_0", "0_1", "0_2", "1_0", "1_1", "1_2")
     assert (codes(answer), answer.to_create) == ([], ())
-    assert machine.group.snapshot.state is StreamsGroupState.STABLE
+    assert state_of(machine) is StreamsGroupState.STABLE
 
 
 def test_a_topic_that_goes_takes_the_tasks_away_and_one_that_grows_brings_more() -> None:
@@ -219,7 +224,7 @@ def test_silent_members_go_and_those_that_do_not_revoke() -> None:
     machine.now += SESSION
     assert machine.group.deadline() <= machine.now
     assert machine.group.expire(machine.now) == {"n": "its session is over"}
-    assert machine.group.snapshot.state is StreamsGroupState.EMPTY
+    assert state_of(machine) is StreamsGroupState.EMPTY
     assert machine.group.snapshot.topology == PLAIN
 
 
