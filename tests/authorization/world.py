@@ -48,7 +48,6 @@ _FRESH = re.compile(r"-\d+$")
 _ENTRIES_OF_A_REQUEST = 200
 
 
-@dataclass(slots=True)
 def topology(epoch: int, *sources: str) -> streams_group_heartbeat.Topology:
     """One of these topics, each read on its own."""
     parts = [
@@ -61,6 +60,7 @@ def topology(epoch: int, *sources: str) -> streams_group_heartbeat.Topology:
     return streams_group_heartbeat.Topology(epoch=epoch, subtopologies=parts)
 
 
+@dataclass(slots=True)
 class World:
     """A server with an authorizer, as its super user sees it."""
 
