@@ -136,6 +136,8 @@ class StreamsGroup(EpochGroup[StreamsSnapshot]):
             self._check_room(request.member_id)
         member = self._known(request)
         updated = _updated(member, request)
+        if updated == member and request.epoch != JOINING:
+            updated = member
         topology = _topology(before.topology, request.topology)
         there = before.topics if topics is None or topics == before.topics else topics
         configured = self._configure(topology, there)
