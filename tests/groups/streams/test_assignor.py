@@ -239,7 +239,7 @@ def situations(draw: st.DrawFn) -> tuple[Members, dict[str, int], set[str], int]
     counts = {one: draw(st.integers(0, 5)) for one in "012"[: draw(st.integers(1, 3))]}
     stateful = draw(st.sets(st.sampled_from(sorted(counts))))
     members: Members = {}
-    for _ in range(draw(st.integers(1, 4))):
+    for _ in range(draw(st.integers(1, 2))):
         names = draw(st.sets(st.sampled_from("abcdefgh"), min_size=1))
         given = {name: one.had for name, one in members.items()}
         members = {name: AssignorMember(draw(st.sampled_from("pqrs"))) for name in sorted(names - given.keys())} | {
