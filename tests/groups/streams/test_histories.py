@@ -1,7 +1,8 @@
 """Random histories of assigning and reconciling: members of several processes come, go, are slow, lose answers.
 
 What counts is what clients run, not what the group believes: each of them runs what it was last told, as far as it has
-got round to it, and says so or says nothing.
+got round to it, and says so or says nothing. One that has yet to take up tasks says nothing: these would look like
+tasks that it has given up, to Kafka as well.
 """
 
 from collections.abc import Mapping
@@ -54,9 +55,12 @@ class Histories(RuleBasedStateMachine):
         self._assign()
 
     def _beat(self, name: str, says: bool = True) -> bool:
-        news = self._reconcile(name, self.runs[name] if says else None)
+        news = self._reconcile(name, self._owned(name) if says else None)
         self.told[name] = self.members[name].assigned
         return news
+
+    def _owned(self, name: str) -> Tasks | None:
+        return self.runs[name] if self.told[name].within(self.runs[name]) else None
 
     def _obey(self, name: str) -> None:
         self.runs[name] = self.told[name]
@@ -89,14 +93,14 @@ class Histories(RuleBasedStateMachine):
     @rule(data=st.data())
     def loses_an_answer(self, data: st.DataObject) -> None:
         name = data.draw(st.sampled_from(sorted(self.members)))
-        self._reconcile(name, self.runs[name])
+        self._reconcile(name, self._owned(name))
 
     @precondition(lambda self: self.members)
     @rule(data=st.data())
     def joins_anew(self, data: st.DataObject) -> None:
         """It has been fenced: it gives up all, and comes with nothing."""
         name = data.draw(st.sampled_from(sorted(self.members)))
-        self.runs[name] = NO_TASKS
+        self.runs[name] = self.told[name] = NO_TASKS
         self.members[name] = replace(self.members[name], assigned=NO_TASKS, revoking=NO_TASKS, epoch=0, since={})
         self._assign()
         self._beat(name)
@@ -122,6 +126,7 @@ class Histories(RuleBasedStateMachine):
         while news:
             news = False
             for name in sorted(self.members):
+                news |= self._owned(name) is None
                 news |= self._beat(name) or self.runs[name] != self.told[name]
                 self._obey(name)
                 self._apart()
