@@ -26,7 +26,7 @@ from bridge.storage.names import INTERNAL, is_shown
 PartitionsOf: TypeAlias = Callable[[str], int | None]
 """How many partitions the topic of this name has; None: there is none."""
 
-MOST_TASKS: Final = 50_000
+MOST_TASKS: Final = 20_000
 """Of one topology: a repartition topic may ask for any number of partitions, and each becomes a task in memory."""
 
 

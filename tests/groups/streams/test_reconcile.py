@@ -32,6 +32,7 @@ class Step(NamedTuple):
 STEPS = [Step(*step) for step in [
     ("the same again", STABLE, 10, "1_1 1_2 2_3", "", "1_1 1_2 2_3", "", None, STABLE, 11, "1_1 1_2 2_3", ""),
     ("nothing to do", STABLE, 11, "1_1 1_2", "", "1_1 1_2", "1_1", None, STABLE, 11, "1_1 1_2", ""),
+    ("at the target's epoch", STABLE, 11, "1_1", "", "1_1 1_2", "", None, STABLE, 11, "1_1", ""),
     ("all is free", STABLE, 10, "1_1 2_3", "", "1_1 1_4 2_3 2_7", "", None, STABLE, 11, "1_1 1_4 2_3 2_7", ""),
     ("it has to give", STABLE, 10, "1_1 1_2 2_3 2_4", "", "1_2 1_3 2_4 2_5", "", None,
      UNREVOKED, 10, "1_2 2_4", "1_1 2_3"),

@@ -74,6 +74,7 @@ def test_a_topology_is_ready_when_all_topics_are_there() -> None:
     assert configured == Configured({"s1": 2, "s2": 2}, frozenset({"s1", "s2"}))
     assert configured.ready
     assert configured.tasks == (Task("s1", 0), Task("s1", 1), Task("s2", 0), Task("s2", 1))
+    assert _configure(*JOIN[::-1], a=2, b=2, log1=2, log2=2, r=2).tasks == configured.tasks
 
 
 def test_a_task_is_one_that_the_topology_has() -> None:
@@ -237,7 +238,7 @@ def test_a_copartition_group_that_cannot_be_evened_is_told(
 def test_a_repartition_topic_that_is_there_already_counts_as_it_is() -> None:
     text = "Existing topic r has different number of partitions: expected 2, found 4"
     assert _grouped({"a": 2}, {"r": 9}, {}, r=4).status == Status(INCORRECT, text)
-    assert _created(_grouped({}, {"r": 4, "s": 1}, {}, r=4)) == {"s": 4}
+    assert _created(_grouped({}, {"r": 2, "s": 3}, {}, r=4)) == {"s": 4}
 
 
 def test_what_is_said_of_topics_outside_a_group_does_not_count_in_it() -> None:
