@@ -1,17 +1,15 @@
-"""Who should have which tasks: Kafka's assignor `sticky` (StickyTaskAssignor), with what it had in mind kept strictly.
+"""Who should have which tasks: Kafka's assignor `sticky` (StickyTaskAssignor), with its aims kept strictly.
 
-| what                                                                                                            |
-|-----------------------------------------------------------------------------------------------------------------|
-| Each task is active at one member; members' numbers of active tasks differ by one at most.                      |
-| As few active tasks move as that allows. One that moves goes to a process that has a copy of its state, if any  |
-| such may have more; else to where there are fewest tasks.                                                       |
-| A task with state has standbys on as many other processes as replicas are asked for, if there are so many.      |
-| A standby stays unless its process has the task otherwise, or the member has two tasks more than one that could |
-| take it.                                                                                                        |
+1. Each task is active at one member; members' numbers of active tasks differ by one at most.
+2. As few active tasks move as that allows. One that moves goes to a process that has a copy of its state, if a member
+   there may have more; else to where there are fewest tasks.
+3. A task with state has standbys on as many other processes as replicas are asked for, if there are so many.
+4. A standby stays unless its process has the task otherwise, or the member has two tasks more than one that could take
+   it. Who had the active task comes before those who had standbys.
+5. The same members and tasks give the same again: nothing moves at rest.
 
-Among members with equally many tasks the process with the fewest for each of its members comes first. The same members
-and tasks give the same again: nothing moves at rest. Kafka's own goes by quotas of whole processes, by which threads of
-one process may come to differ by two.
+Among members with equally many tasks the process with the fewest for each of its members comes first. Kafka's own goes
+by the load of whole processes, by which members may come to differ by more than one.
 """
 
 import heapq

@@ -85,7 +85,7 @@ def test_a_step(step: Step, role: str, how: str) -> None:
     assert result.since.keys() == (result.assigned | result.revoking).active
 
 
-FREE = {
+FREE: dict[str, tuple[list[str], list[str]]] = {
     # to be: where the same process may have it, where another may
     "active": ([], ["standby", "warmup"]),
     "standby": ([], ROLES),

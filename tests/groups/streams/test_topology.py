@@ -189,7 +189,8 @@ def _grouped(external: dict[str, int], flexible: dict[str, int], fixed: dict[str
     """One subtopology that reads all of these as one group. Each flexible topic is fed by a source of that size."""
     feeding = [_part(f"w-{name}", f"feeds_{name}", name) for name in flexible]
     everything = " ".join((*external, *flexible, *fixed))
-    reading = _part("z", " ".join(external), group=everything, **dict.fromkeys(flexible, 0), **fixed)
+    internal: dict[str, Any] = dict.fromkeys(flexible, 0) | fixed
+    reading = _part("z", " ".join(external), group=everything, **internal)
     feeds = {f"feeds_{name}": count for name, count in flexible.items()}
     return _configure(*feeding, reading, **external, **feeds, **more)
 
@@ -271,7 +272,7 @@ def test_an_empty_copartition_group_is_none() -> None:
         ([_part("0", "a __consumer_offsets", "__transaction_state"), _part("1", "b!", __share_group_state=0)],
          "Use of Kafka internal topics __consumer_offsets,__transaction_state,__share_group_state in a Kafka Streams "
          "topology is prohibited."),
-        ([_part("0", "a! b", "c? d"), _part("1", logs="e/", **{"f ": 0})],
+        ([_part("0", "a! b", "c? d"), _part("1", logs="e/")._replace(repartition_sources=(TopicInfo("f "),))],
          "Topic names a!,c?,f  and 1 additional topics are not valid topic names."),
         ([_part("0", "a-partition-0")], "Topic names a-partition-0 are not valid topic names."),
     ],
@@ -332,7 +333,7 @@ def topologies(draw: st.DrawFn) -> Topology:
     parts = []
     for number in range(draw(st.integers(1, 5))):
         sources = sorted(draw(st.sets(topics, max_size=2)))
-        repartition = {
+        repartition: dict[str, Any] = {
             name: draw(st.sampled_from([0, 0, 2, 3])) for name in sorted(draw(st.sets(internal, max_size=2)))
         }
         parts.append(
