@@ -15,7 +15,7 @@ class GroupSummary(NamedTuple):
 
     id: str
     protocol: str
-    """`classic`, `consumer`, `share`, or OFFSETS."""
+    """`classic`, `consumer`, `share`, `streams`, or OFFSETS."""
     state: str
     members: int
     generation: int

@@ -15,7 +15,7 @@ from bridge.groups.consumer import migration
 from bridge.groups.consumer.model import GroupSnapshot, View
 from bridge.groups.consumer.state import ConsumerGroup
 from bridge.groups.consumer.topics import ALL_CLIENTS
-from bridge.groups.epochs.coordinator import EpochGroups, LoadedGroup, Waiting
+from bridge.groups.epochs.coordinator import LoadedGroup, SubscribedGroups, Waiting
 from bridge.groups.epochs.group import EpochGroupConfig
 from bridge.groups.epochs.records import CONSUMER
 from bridge.groups.store.records import Key, group_key, member_key
@@ -25,7 +25,7 @@ from bridge.kafka.error_codes import ErrorCode
 OnClassic: TypeAlias = Callable[[str, GroupRecord, Mapping[Key, bytes | None], list[Waiting]], None]
 
 
-class ConsumerGroups(EpochGroups[ConsumerGroup]):
+class ConsumerGroups(SubscribedGroups[ConsumerGroup]):
     """The consumer groups of this node."""
 
     format = CONSUMER

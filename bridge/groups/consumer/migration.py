@@ -99,7 +99,7 @@ def consumer_group(group: ClassicGroup, view: View) -> GroupSnapshot:
     targets = {one.id: one.assigned for one in members.values()}
     wanted = frozenset[str]().union(*(one.topics for one in members.values()))
     topics = {name: facts for name, facts in view.topics.items() if name in wanted}
-    return GroupSnapshot(epoch, epoch, View(topics), members, targets)
+    return GroupSnapshot(epoch, epoch, members, View(topics), targets)
 
 
 def classic_group(group: GroupSnapshot) -> GroupRecord:

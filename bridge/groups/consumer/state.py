@@ -46,7 +46,14 @@ from bridge.groups.consumer.model import (
     within,
 )
 from bridge.groups.consumer.reconcile import reconcile
-from bridge.groups.epochs.group import EpochGroup, EpochGroupConfig, HeartbeatAnswer, MemberHeartbeat, assigned, raised
+from bridge.groups.epochs.group import (
+    EpochGroupConfig,
+    HeartbeatAnswer,
+    MemberHeartbeat,
+    SubscribedGroup,
+    assigned,
+    raised,
+)
 from bridge.kafka import consumer_protocol
 from bridge.kafka.error_codes import ErrorCode
 
@@ -54,7 +61,7 @@ _FIRST_VERSION_WITH_EPOCHS = 9
 """Of OffsetCommit: an older one has no way to be told STALE_MEMBER_EPOCH."""
 
 
-class ConsumerGroup(EpochGroup):
+class ConsumerGroup(SubscribedGroup):
     """One consumer group: what happens to it comes in by its methods."""
 
     kind = "consumer"
@@ -62,7 +69,6 @@ class ConsumerGroup(EpochGroup):
     def __init__(
         self, group_id: str, limits: EpochGroupConfig, now: float, snapshot: GroupSnapshot | None = None
     ) -> None:
-        self._revocations: dict[str, float] = {}  # when those who have to give something back must have done so
         self._awaited: dict[str, float] = {}  # when classic members must have joined again, or synced
         super().__init__(group_id, limits, now, snapshot)
 
@@ -173,30 +179,25 @@ class ConsumerGroup(EpochGroup):
 
     def deadline(self) -> float:
         """When `expire` has something to do, if nothing happens before; a heartbeat only moves it away."""
-        return min((super().deadline(), *self._revocations.values(), *self._awaited.values()))
+        return min((super().deadline(), *self._awaited.values()))
 
     def _due(self, now: float) -> dict[str, str]:
-        slow = {member_id: "it does not revoke" for member_id, at in self._revocations.items() if at <= now}
         late = {member_id: "it does not join or sync" for member_id, at in self._awaited.items() if at <= now}
-        return slow | late | super()._due(now)
+        return late | super()._due(now)
+
+    def _session_timeout(self, member_id: str) -> float:
+        """A classic member has its own."""
+        member = self.snapshot.members.get(member_id)
+        terms = None if member is None else member.classic
+        return super()._session_timeout(member_id) if terms is None else terms.session_timeout_ms / 1000
 
     def _heard_from(self, member: ConsumerMember, before: ConsumerMember, now: float) -> None:
-        self._heard_of(member.id, now)
-        if member.state is not MemberState.UNREVOKED:
-            self._revocations.pop(member.id, None)
-        elif member.revoking != before.revoking or member.epoch != before.epoch:
-            self._revocations[member.id] = now + member.rebalance_timeout_ms / 1000
+        super()._heard_from(member, before, now)
         if len(self._sessions) > len(self.snapshot.members):
             self._keep_time(now)  # a static member has been replaced
 
     def _keep_time(self, now: float) -> None:
-        """Those that revoke have a time to do so, too."""
         super()._keep_time(now)
-        self._revocations = {
-            one.id: self._revocations.get(one.id, now + one.rebalance_timeout_ms / 1000)
-            for one in self.snapshot.members.values()
-            if one.state is MemberState.UNREVOKED and one.epoch >= 0
-        }
         self._awaited = {one: at for one, at in self._awaited.items() if one in self.snapshot.members}
 
     # ---- members of the classic protocol -----------------------------------------------------------------------------
@@ -293,10 +294,9 @@ class ConsumerGroup(EpochGroup):
             raise KafkaError(ErrorCode.FENCED_INSTANCE_ID, text)
         return member
 
-    def _forget(self, member_id: str) -> None:
-        super()._forget(member_id)
-        self._revocations.pop(member_id, None)
-        self._awaited.pop(member_id, None)
+    def _remove(self, member_ids: Iterable[str]) -> None:
+        super()._remove(member_ids)
+        self._awaited = {one: at for one, at in self._awaited.items() if one in self.snapshot.members}
 
 
 # ---- parts of a heartbeat --------------------------------------------------------------------------------------------
