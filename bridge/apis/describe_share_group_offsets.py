@@ -9,7 +9,7 @@ from copy import copy
 from typing import Annotated, Any, Final
 from uuid import UUID
 
-from bridge.errors import KafkaError
+from bridge.errors import BridgeError, KafkaError
 from bridge.kafka.error_codes import ErrorCode, text_of
 from bridge.kafka.message import Int16, Int32, Int64, Uuid, message, since
 from bridge.kafka.schema import ZERO_UUID
@@ -121,9 +121,21 @@ async def _describe(asked: RequestGroup, broker: Broker, *, lags: bool) -> Group
 
 async def _add_lag(topic: str, partition: ResponsePartition, done: int, broker: Broker) -> None:
     """`done`: of records beyond its start. It stays unknown where the partition's end is."""
-    with suppress(KafkaError):
-        log = await leadership.log_of(broker, topic, partition.partition_index)
-        partition.lag = max(await log.latest() - partition.start_offset - done, 0)
+    with suppress(BridgeError):
+        end = await _end(topic, partition.partition_index, broker)
+        partition.lag = max(end - partition.start_offset - done, 0)
+
+
+async def _end(topic: str, partition: int, broker: Broker) -> int:
+    """Where the partition ends, whoever leads it."""
+    try:
+        log = await leadership.log_of(broker, topic, partition)
+    except KafkaError:
+        found = None if broker.closed_logs is None else await broker.closed_logs.end(topic, partition)
+        if found is None:
+            raise
+        return found.offset
+    return await log.latest()
 
 
 async def _all(group_id: str, broker: Broker) -> list[ResponseTopic]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from bridge.groups.coordinator import GroupCoordinator
     from bridge.groups.offsets import Offsets
     from bridge.shares.partitions import Shares
+    from bridge.storage.topics.closed_logs import ClosedLogs
     from bridge.storage.topics.topics import Topics
     from bridge.transactions.transactions import Transactions
 
@@ -107,6 +108,8 @@ class Broker:
     waiting_fetches: Quota = field(default_factory=lambda: Quota(MAX_WAITING_PARTITIONS))
     shares: "Shares | None" = None
     """Share partitions that this node leads; None: share groups are not served."""
+    closed_logs: "ClosedLogs | None" = None
+    """Where partitions end that other nodes lead."""
 
     @property
     def acls(self) -> "SecurityStore":

@@ -68,10 +68,11 @@ class NamespaceServices:
         self._memory = memory
         self._configs = GroupConfigs(settings.groups, partial(security.configs_of_group, self.name))
         self._metrics, self._share_metrics = metrics.groups, metrics.shares
+        self.closed_logs = ClosedLogs(storage, self.topics)
         self.lag = LagTable(
             self.store,
             self.topics,
-            ClosedLogs(storage, self.topics),
+            self.closed_logs,
             metrics.groups,
             settings.groups.max_groups_in_metrics,
             namespace="" if self.is_own else self.name,
@@ -162,6 +163,7 @@ class NamespaceServices:
             offsets=self.offsets,
             transactions=self.transactions,
             shares=None if own.shares is None else self.shares,
+            closed_logs=self.closed_logs,
             other_nodes=others,
             shared_responses=SharedResponses(),
             authorization=None if own.authorization is None else own.authorization.of(self.name),

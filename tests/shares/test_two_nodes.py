@@ -21,6 +21,7 @@ from bridge.apis import (
     share_fetch,
     share_group_heartbeat,
 )
+from bridge.apis import describe_share_group_offsets as describe
 from bridge.apis import incremental_alter_configs as configs
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.share_messages import AcknowledgementBatch
@@ -139,6 +140,18 @@ def test_what_is_accepted_is_stored_at_the_coordinator(group: Group, connect: Ca
     group.acquired(connection, 1, (2, 3), (7, 9))
     connection.close()
     assert group.acquired(connect(group.leader), 0) == [(0, 1, 2), (4, 6, 2)]
+
+
+def test_how_many_records_are_not_done_is_told_whoever_leads(
+    group: Group, connect: Callable[[str], Connection]
+) -> None:
+    connection = connect(group.leader)
+    group.acquired(connection, 0)
+    group.acquired(connection, 1, (0, 3), (8, 8))
+    asked = describe.Request(groups=[describe.RequestGroup(group_id=group.name, topics=None)])
+    (found,) = ask_at(group.coordinator, describe.API, asked).groups
+    (part,) = found.topics[0].partitions
+    assert (part.start_offset, part.lag) == (4, 5)
 
 
 def test_who_asks_another_node_is_told_who_leads(
