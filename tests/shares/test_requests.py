@@ -224,7 +224,7 @@ def test_a_group_that_lets_no_locks_be_renewed(group: Group, session_of: Open) -
 
 @pytest.mark.parametrize(
     "fields",
-    [{"share_acquire_mode": 2}, {"share_acquire_mode": -1}]
+    [{"share_acquire_mode": 2}, {"share_acquire_mode": -1}]  # Kafka 4.3 answers UNKNOWN_SERVER_ERROR to these
     + [_NOTHING | {name: 1} for name in ("max_wait_ms", "min_bytes", "max_bytes", "max_records")],
 )
 def test_fetches_that_are_refused(group: Group, session_of: Open, fields: dict[str, Any]) -> None:
