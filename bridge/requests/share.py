@@ -1,7 +1,6 @@
 """What the handlers of ShareFetch and ShareAcknowledge share: which partitions, by which session, and what is said."""
 
-import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -18,7 +17,6 @@ from bridge.security.acls import Operation, Resource, ResourceType
 from bridge.shares.partition import LedPartition, Name
 from bridge.shares.partitions import Shares
 from bridge.shares.sessions import OPENS, Place, ShareSession
-from bridge.shares.state import REJECT, Acknowledgement
 from bridge.storage.topics.topic import Topic
 
 MOST_RANGES: Final = 10_000
@@ -113,53 +111,6 @@ async def _topic(topic_id: UUID, broker: Broker) -> Topic | KafkaError:
     except KafkaError as error:
         return error.bare()
     return found or KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-
-
-async def acknowledged(
-    member_id: str, said: Mapping[Place, Sequence[AcknowledgementBatch]], parts: Mapping[Place, Opened]
-) -> dict[Place, KafkaError | None]:
-    """Have acknowledgements stored; the error of each partition that has any, None where there is none."""
-    if sum(map(len, said.values())) > MOST_RANGES:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"more than {MOST_RANGES} batches of acknowledgements")
-    waiting: dict[Place, asyncio.Future[None]] = {}
-    errors: dict[Place, KafkaError | None] = {}
-    for place, batches in said.items():
-        led = parts[place].led
-        try:
-            if isinstance(led, KafkaError):
-                raise led
-            waiting[place] = led.acknowledge(member_id, checked(batches))
-        except KafkaError as error:
-            errors[place] = error.bare()
-    for place, answer in waiting.items():
-        try:
-            await answer
-            errors[place] = None
-        except KafkaError as error:
-            errors[place] = error.bare()
-    return errors
-
-
-def checked(batches: Sequence[AcknowledgementBatch]) -> list[Acknowledgement]:
-    """What is said, in order; INVALID_REQUEST where that cannot be meant (Kafka's `validateAcknowledgementBatches`)."""
-    said: list[Acknowledgement] = []
-    least = 0
-    for one in batches:
-        count, types = one.last_offset - one.first_offset + 1, one.acknowledge_types
-        if one.first_offset < least or count <= 0:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "batches of acknowledgements are not in order")
-        if len(types) not in (1, count) or not all(0 <= kind <= REJECT for kind in types):
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "the types of acknowledgements are not known, or not enough")
-        least = one.last_offset + 1
-        if len(types) == 1:
-            said.append(Acknowledgement(one.first_offset, one.last_offset, types[0]))
-            continue
-        begin = 0
-        for at in range(1, count + 1):
-            if at == count or types[at] != types[begin]:
-                said.append(Acknowledgement(one.first_offset + begin, one.first_offset + at - 1, types[begin]))
-                begin = at
-    return said
 
 
 def leader_of(hints: leadership.LeaderHints, topic: str, partition: int, error: int) -> LeaderIdAndEpoch:

@@ -224,7 +224,7 @@ def test_a_group_that_lets_no_locks_be_renewed(group: Group, session_of: Open) -
 
 @pytest.mark.parametrize(
     "fields",
-    [{"share_acquire_mode": 2}, {"share_acquire_mode": -1}]
+    [{"share_acquire_mode": 2}, {"share_acquire_mode": -1}]  # Kafka 4.3 answers UNKNOWN_SERVER_ERROR to these
     + [_NOTHING | {name: 1} for name in ("max_wait_ms", "min_bytes", "max_bytes", "max_records")],
 )
 def test_fetches_that_are_refused(group: Group, session_of: Open, fields: dict[str, Any]) -> None:
@@ -314,14 +314,17 @@ def test_a_bridge_that_is_killed(bridge_process: Callable[..., BridgeChild], ses
     assert session_of(group).acquired(0) == [(0, 1, 1), (4, 4, 1), (5, 5, 2), (6, 6, 1)]
 
 
-def _told(address: str) -> tuple[set[int], set[str]]:
+def _told(address: str) -> tuple[set[int], bool]:
+    """The APIs of share groups, and whether they are a feature."""
     request = api_versions.Request(client_software_name="test", client_software_version="1")
     answer = ask_at(address, api_versions.API, request)
-    return {one.api_key for one in answer.api_keys} & SHARE_APIS, {one.name for one in answer.finalized_features}
+    return {one.api_key for one in answer.api_keys} & SHARE_APIS, any(
+        one.name == "share.version" for one in answer.finalized_features
+    )
 
 
 def test_where_clients_are_told_of_share_groups(bridge: BridgeThread, pulsar: PulsarAddress) -> None:
-    assert _told(bridge.kafka) == (set(SHARE_APIS), {"transaction.version", "share.version"})
+    assert _told(bridge.kafka) == (set(SHARE_APIS), True)
     namespace = pulsar.create_namespace()
     with ExitStack() as running:
         bridges = BridgeThread(settings_for(pulsar, namespace)), BridgeThread(settings_for(pulsar, namespace))
@@ -330,7 +333,7 @@ def test_where_clients_are_told_of_share_groups(bridge: BridgeThread, pulsar: Pu
             running.callback(one.stop)
         wait_until_shared(*bridges)
         for one in bridges:
-            assert _told(one.kafka) == (set(), {"transaction.version"})
+            assert _told(one.kafka) == (set(), False)
         request = share_acknowledge.Request(group_id="g", member_id="m", share_session_epoch=1, topics=[])
         assert ask_at(bridges[0].kafka, share_acknowledge.API, request).error_code == ErrorCode.UNSUPPORTED_VERSION
 
