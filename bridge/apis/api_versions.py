@@ -2,8 +2,9 @@
 
 v1 adds throttle_time_ms; v3 is flexible, and the client names its software (KIP-511); v4 may list features whose lowest
 version is 0 (KIP-584). The answer's header never has tags, so that clients of any age can read it. The features are
-`transaction.version`: with 2 producers have an epoch for each transaction, and skip AddPartitionsToTxn (KIP-890); and
-`share.version`: 1 where share groups are served (KIP-932), whose APIs are left out elsewhere.
+`transaction.version`: with 2 producers have an epoch for each transaction, and skip AddPartitionsToTxn (KIP-890);
+`share.version`: 1 where share groups are served (KIP-932), whose APIs are left out elsewhere; and `streams.version`: 1,
+for streams groups (KIP-1071).
 """
 
 from collections.abc import Mapping
@@ -15,8 +16,12 @@ from bridge.kafka.message import Int16, Int32, Int64, message, since, tag
 from bridge.requests.api import Api, Broker
 from bridge.requests.features import (
     MAX_SHARE_VERSION,
+    MAX_STREAMS_VERSION,
     MAX_TRANSACTION_VERSION,
     SHARE_VERSION,
+    STREAMS_APIS,
+    STREAMS_ARE_SERVED,
+    STREAMS_VERSION,
     TRANSACTION_VERSION,
     transaction_version,
 )
@@ -27,7 +32,11 @@ from bridge.requests.share import SHARE_APIS, are_served
 KEY = 18
 FEATURES: Final = 3
 """The version from which on features are told."""
-_MAX_VERSIONS: Final = {TRANSACTION_VERSION: MAX_TRANSACTION_VERSION, SHARE_VERSION: MAX_SHARE_VERSION}
+_MAX_VERSIONS: Final = {
+    TRANSACTION_VERSION: MAX_TRANSACTION_VERSION,
+    SHARE_VERSION: MAX_SHARE_VERSION,
+    STREAMS_VERSION: MAX_STREAMS_VERSION,
+}
 _FROM_ZERO: Final = 4
 """That from which on the lowest version of a feature may be 0."""
 
@@ -90,7 +99,11 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
 
 
 def _add_features(response: Response, broker: Broker, lowest: int) -> None:
-    levels = {TRANSACTION_VERSION: transaction_version(broker), SHARE_VERSION: 1 if are_served(broker) else None}
+    levels = {
+        TRANSACTION_VERSION: transaction_version(broker),
+        SHARE_VERSION: 1 if are_served(broker) else None,
+        STREAMS_VERSION: 1 if STREAMS_ARE_SERVED else None,
+    }
     for name, version in levels.items():
         if version is not None:
             most = _MAX_VERSIONS[name]
@@ -101,10 +114,10 @@ def _add_features(response: Response, broker: Broker, lowest: int) -> None:
 
 
 def served(broker: Broker) -> Mapping[int, Api]:
-    """The APIs that clients are told of: those of share groups only where all of them work."""
-    if are_served(broker):
-        return broker.apis
-    return {key: api for key, api in broker.apis.items() if key not in SHARE_APIS}
+    """The APIs that clients are told of: those of share and of streams groups only where all of them work."""
+    hidden = frozenset() if are_served(broker) else SHARE_APIS
+    hidden |= frozenset() if STREAMS_ARE_SERVED else STREAMS_APIS
+    return {key: api for key, api in broker.apis.items() if key not in hidden} if hidden else broker.apis
 
 
 async def refuse_version(request: None, broker: Broker, session: Session) -> Response:

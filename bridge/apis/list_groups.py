@@ -1,7 +1,7 @@
 """ListGroups: the groups that this node coordinates, also those that only have committed offsets.
 
 v1 adds throttle_time_ms; v3 is flexible; v4 shows states and chooses by them (KIP-518); v5 does so with types
-(KIP-848), of which share groups (KIP-932) are one.
+(KIP-848), of which share groups (KIP-932) and streams groups (KIP-1071) are two.
 """
 
 from dataclasses import field
@@ -18,7 +18,9 @@ from bridge.requests.session import Session
 from bridge.runtime.futures import in_turns
 from bridge.security.acls import Operation
 
-CLASSIC_TYPE, CONSUMER_TYPE, SHARE_TYPE = "classic", "consumer", "share"
+_OTHER_NAMES = {"NotReady": "not_ready"}
+"""States that are asked for by another name (Kafka's StreamsGroupState.toLowerCaseString)."""
+CLASSIC_TYPE, CONSUMER_TYPE, SHARE_TYPE, STREAMS_TYPE = "classic", "consumer", "share", "streams"
 
 
 @message
@@ -57,12 +59,14 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     ]
     consumer = [(name, CONSUMER, state.value, CONSUMER_TYPE) for name, state in await broker.groups.consumer_groups()]
     share = [(name, SHARE_TYPE, state.value, SHARE_TYPE) for name, state in await broker.groups.share_groups()]
+    streams = [(name, STREAMS_TYPE, state.value, STREAMS_TYPE) for name, state in await broker.groups.streams_groups()]
     return Response(
         error_code=ErrorCode.NONE,
         groups=[
             Group(group_id=group_id, protocol_type=protocol_type, group_state=state, group_type=group_type)
-            async for group_id, protocol_type, state, group_type in in_turns((*classic, *consumer, *share))
-            if (not states or state.lower() in states) and (not types or group_type in types)
+            async for group_id, protocol_type, state, group_type in in_turns((*classic, *consumer, *share, *streams))
+            if (not states or state.lower() in states or _OTHER_NAMES.get(state) in states)
+            and (not types or group_type in types)
         ],
     )
 

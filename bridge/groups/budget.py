@@ -1,11 +1,10 @@
 """How much memory members' metadata may take: of one member, and of all groups together."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from bridge.config import GroupSettings
 from bridge.errors import KafkaError
-from bridge.groups.consumer.model import ConsumerMember
 from bridge.kafka.error_codes import ErrorCode
 from bridge.telemetry.metrics import GroupMetrics
 
@@ -62,13 +61,20 @@ class GroupMemory(NamedTuple):
 
 
 class MemberSizes:
-    """The memory that each member of a group is counted for."""
+    """The memory that a group and each of its members are counted for."""
 
-    def __init__(self, budget: MetadataBudget, members: Iterable[ConsumerMember]) -> None:
+    def __init__(self, budget: MetadataBudget, sizes: Mapping[str, int]) -> None:
+        """`sizes`: what members said of themselves, in bytes, by id."""
         self._budget = budget
         self._sizes: dict[str, int] = {}
-        for member in members:
-            self.set(member.id, subscription_bytes(member.topics, member.regex))
+        self._of_group = 0
+        for member_id, size in sizes.items():
+            self.set(member_id, size)
+
+    def set_group(self, size: int) -> None:
+        """What the group has beside its members takes so many bytes now."""
+        self._budget.add(size - self._of_group)
+        self._of_group = size
 
     def set(self, member_id: str, size: int) -> None:
         """A member's subscription takes so many bytes now; 0: it has sent none, and keeps what it had."""
@@ -82,6 +88,11 @@ class MemberSizes:
         if len(self._sizes) > len(members):
             for member_id in self._sizes.keys() - members.keys():
                 self._budget.add(-self._sizes.pop(member_id))
+
+    def release(self) -> None:
+        """The group is not in memory any more."""
+        self.keep_only({})
+        self.set_group(0)
 
 
 def subscription_bytes(topics: frozenset[str] | None, regex: str | None) -> int:

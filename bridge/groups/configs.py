@@ -24,9 +24,19 @@ SHARE_LOCKS: Final = "share.partition.max.record.locks"
 SHARE_RENEWS: Final = "share.renew.acknowledge.enable"
 SHARE_RESET: Final = "share.auto.offset.reset"
 SHARE_SESSION: Final = "share.session.timeout.ms"
+STREAMS_DELAY: Final = "streams.initial.rebalance.delay.ms"
+STREAMS_HEARTBEAT: Final = "streams.heartbeat.interval.ms"
+STREAMS_SESSION: Final = "streams.session.timeout.ms"
+STREAMS_STANDBYS: Final = "streams.num.standby.replicas"
 
 BY_DURATION: Final = "by_duration:"
-_NOT_SERVED: Final = "streams."
+_SESSIONS: Final = (
+    (CONSUMER_SESSION, CONSUMER_HEARTBEAT),
+    (SHARE_SESSION, SHARE_HEARTBEAT),
+    (STREAMS_SESSION, STREAMS_HEARTBEAT),
+)
+_MOST: Final = {STREAMS_STANDBYS: "group.streams.max.standby.replicas"}
+"""Bounds that are not named as the others are."""
 _DURATION: Final = re.compile(
     r"\+?P(?:\+?(\d+)D)?(?:T(?=\+?\d)(?:\+?(\d+)H)?(?:\+?(\d+)M)?(?:\+?(\d+)(?:[.,](\d{0,9}))?S)?)?", re.I | re.ASCII
 )
@@ -71,7 +81,7 @@ class GroupConfigs:
             if value is None:
                 raise _invalid(f"Null value not supported for group configs: {name}")
             kept[name] = value if present.get(name) == value else self._checked(name, value)
-        for session, heartbeat in ((CONSUMER_SESSION, CONSUMER_HEARTBEAT), (SHARE_SESSION, SHARE_HEARTBEAT)):
+        for session, heartbeat in _SESSIONS:
             both = [int(kept.get(name, self._table[name].default or "")) for name in (session, heartbeat)]
             if both[0] <= both[1]:
                 raise _invalid(f"{session} must be greater than {heartbeat}")
@@ -90,8 +100,6 @@ class GroupConfigs:
 
     def _checked(self, name: str, value: str) -> str:
         config = self._table.get(name)
-        if config is None and name.startswith(_NOT_SERVED):
-            raise _invalid(f"{name} is for a type of group that is not supported")
         if config is None:
             raise _invalid(f"Unknown group config name: {name}")
         checked = checked_value(config, value)
@@ -105,7 +113,7 @@ class GroupConfigs:
         if value < least:
             raise _invalid(f"{name} must be greater than or equal to group.{kind}.min.{rest}")
         if value > most:
-            raise _invalid(f"{name} must be less than or equal to group.{kind}.max.{rest}")
+            raise _invalid(f"{name} must be less than or equal to {_MOST.get(name, f'group.{kind}.max.{rest}')}")
 
 
 def duration_ms(text: str) -> int | None:
@@ -133,7 +141,8 @@ def _reset_fault(text: str) -> str | None:
 def _table(groups: GroupSettings) -> Sequence[Config]:
     def config(name: str, type: ConfigType, default: object, documentation: str, **fields: Any) -> Config:
         shown = str(default)
-        return Config(name, type, ConfigSupport.APPLIED, documentation, f"group.{name}", shown, minimum=1, **fields)
+        bounds = {"minimum": 1} | fields
+        return Config(name, type, ConfigSupport.APPLIED, documentation, f"group.{name}", shown, **bounds)
 
     int_, string, boolean = ConfigType.INT, ConfigType.STRING, ConfigType.BOOLEAN
     return (
@@ -157,6 +166,16 @@ def _table(groups: GroupSettings) -> Sequence[Config]:
                "Whether a consumer may prolong the time for which a record is its own."),
         config(SHARE_SESSION, int_, 45_000,
                "After how long without a heartbeat members of a share group are removed."),
+        config(STREAMS_HEARTBEAT, int_, groups.consumer_heartbeat_interval_ms,
+               "How often members of a streams group send a heartbeat. The bridge's setting "
+               "groups.consumer_heartbeat_interval_ms holds where a group has none."),
+        config(STREAMS_DELAY, int_, 3_000,
+               "For how long a streams group that was empty waits for more members before it gives out tasks.",
+               minimum=0),
+        config(STREAMS_STANDBYS, int_, 0, "How many standby replicas each task with state has.", minimum=0),
+        config(STREAMS_SESSION, int_, groups.consumer_session_timeout_ms,
+               "After how long without a heartbeat members of a streams group are removed. The bridge's setting "
+               "groups.consumer_session_timeout_ms holds where a group has none."),
     )  # fmt: skip
 
 
@@ -171,6 +190,9 @@ def _bounds(groups: GroupSettings) -> dict[str, tuple[int, int]]:
         SHARE_LOCKS: (100, 4_000),
         SHARE_LOCK: (15_000, 60_000),
         SHARE_SESSION: (45_000, 60_000),
+        STREAMS_HEARTBEAT: (min(5_000, heartbeat), max(15_000, heartbeat)),
+        STREAMS_SESSION: (min(45_000, session), max(60_000, session)),
+        STREAMS_STANDBYS: (0, 2),
     }
 
 

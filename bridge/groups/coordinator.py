@@ -1,9 +1,10 @@
 """The groups of this node: finds a group and hands the request to the coordinator of its protocol.
 
-There are three equal coordinators: `classic` for groups of the classic protocol, `consumer` for those of the new one
-(KIP-848), `share` for share groups (KIP-932). A group is of one type at a time. An empty one of the first two changes
-it when a member joins by the other protocol, and keeps its offsets; a share group is one until it is deleted. Only this
-module knows all: it loads groups from the store and decides which type they are of.
+There are four equal coordinators: `classic` for groups of the classic protocol, `consumer` for those of the new one
+(KIP-848), `share` for share groups (KIP-932), `streams` for streams groups (KIP-1071). A group is of one type at a
+time. An empty one changes it when a member joins by another protocol, and keeps its offsets: classic to consumer or
+streams, and these two to classic. A share group is one until it is deleted. Only this module knows all: it loads groups
+from the store and decides which type they are of.
 
 A group is in memory from its first request on, and ours until the store says that its slot is lost.
 """
@@ -11,7 +12,8 @@ A group is in memory from its first request on, and ours until the store says th
 import asyncio
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
-from typing import Final, ParamSpec
+from enum import StrEnum
+from typing import Any, Final, ParamSpec
 from uuid import UUID
 
 from bridge.config import GroupSettings
@@ -34,6 +36,11 @@ from bridge.groups.share.states import Place, ShareStates, Summary
 from bridge.groups.store.records import StoredGroup
 from bridge.groups.store.saving import GroupRecordStore
 from bridge.groups.store.visible import confirm_decided
+from bridge.groups.streams.coordinator import StreamsGroups
+from bridge.groups.streams.creations import Create
+from bridge.groups.streams.model import TopicInfo
+from bridge.groups.streams.snapshot import StreamsSnapshot
+from bridge.groups.streams.state import StreamsAnswer, StreamsGroup, StreamsHeartbeat
 from bridge.groups.summary import LoadedGroups
 from bridge.groups.timers import Clock
 from bridge.kafka.error_codes import ErrorCode
@@ -81,9 +88,13 @@ class GroupCoordinator:
         """What the leaders of share groups' partitions have stored."""
         self._share = ShareGroups(self.share_states, store, MOST_SHARE_MEMBERS, *shared)
         self.on_share_member_gone = self._share.on_gone
-        self.in_memory = LoadedGroups(
-            self._classic.loaded, {"consumer": self._consumer.loaded, "share": self._share.loaded}
-        )
+        self._streams = StreamsGroups(store, settings.consumer_max_members, *shared)
+        with_epochs: dict[str, Mapping[str, LoadedGroup[Any]]] = {
+            "consumer": self._consumer.loaded,
+            "share": self._share.loaded,
+            "streams": self._streams.loaded,
+        }
+        self.in_memory = LoadedGroups(self._classic.loaded, with_epochs)
         """For those who only look."""
         self._active = True
         self._resuming: set[asyncio.Task[None]] = set()
@@ -166,7 +177,8 @@ class GroupCoordinator:
 
     async def share_snapshot(self, group_id: str) -> GroupSnapshot:
         """The group as far as it is stored; GROUP_ID_NOT_FOUND."""
-        return (await self._share_group(group_id)).stored
+        snapshot: GroupSnapshot = (await self._share_group(group_id)).stored
+        return snapshot
 
     async def share_groups(self) -> list[tuple[str, ConsumerGroupState]]:
         """Every share group."""
@@ -195,6 +207,43 @@ class GroupCoordinator:
         """What to say of a group that is no share group (Kafka's `GroupMetadataManager`)."""
         if await self.is_there(group_id):
             return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
+        return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"{what} {group_id} not found.")
+
+    # ---- streams groups ----------------------------------------------------------------------------------------------
+
+    async def streams_heartbeat(self, group_id: str, request: StreamsHeartbeat) -> "asyncio.Future[StreamsAnswer]":
+        """A StreamsGroupHeartbeat; its answer comes when it is stored. KafkaError at once."""
+        size = self._streams.check_size(request)
+        joins = request.epoch == JOINING
+        loaded = self._streams.loaded.get(group_id) or await self._find_streams(group_id, create=joins)
+        if loaded is None:
+            raise await self.streams_group_not_found(group_id, "Group" if request.leaves else "Streams group")
+        return await self._streams.heartbeat(loaded, request, size)
+
+    def create_internal_topics(self, group_id: str, wanted: Collection[TopicInfo], create: Create) -> str:
+        """Have internal topics of a streams group created; what has failed of late, "" if nothing has."""
+        return self._streams.create_topics(group_id, wanted, create)
+
+    async def streams_snapshot(self, group_id: str) -> StreamsSnapshot:
+        """The group as far as it is stored; GROUP_ID_NOT_FOUND."""
+        self._check_active()
+        await self._store.confirm(group_id)
+        loaded = await self._find_streams(group_id, confirmed=False)
+        if loaded is None:
+            raise await self.streams_group_not_found(group_id)
+        snapshot: StreamsSnapshot = loaded.stored
+        return snapshot
+
+    async def streams_groups(self) -> list[tuple[str, StrEnum]]:
+        """Every streams group."""
+        names = dict.fromkeys((*self._streams.loaded, *self._store.groups()))
+        found = [(name, await self._find_streams(name, confirmed=False)) async for name in in_turns(names)]
+        return [(name, loaded.stored.state) for name, loaded in found if loaded is not None]
+
+    async def streams_group_not_found(self, group_id: str, what: str = "Group") -> KafkaError:
+        """What to say of a group that is no streams group (Kafka's `GroupMetadataManager`)."""
+        if await self.is_there(group_id):
+            return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
         return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"{what} {group_id} not found.")
 
     # ---- groups to be looked at --------------------------------------------------------------------------------------
@@ -233,8 +282,7 @@ class GroupCoordinator:
 
     async def is_there(self, group_id: str) -> bool:
         """Whether there is a group of any type."""
-        in_memory = self._is_in_memory(group_id) or group_id in self._share.loaded
-        return in_memory or bool(await self._store.load(group_id))
+        return self._is_in_memory(group_id) or bool(await self._store.load(group_id))
 
     async def delete(self, group_id: str) -> None:
         """Delete a group without members, with its offsets."""
@@ -244,6 +292,10 @@ class GroupCoordinator:
         share = await self._find_share(group_id, confirmed=False)
         if share is not None:
             await self._share.delete(share)
+            return
+        streams = await self._find_streams(group_id, confirmed=False)
+        if streams is not None:
+            await self._streams.delete(streams)
             return
         consumer = await self._find_consumer(group_id, confirmed=False)
         if consumer is not None:
@@ -257,7 +309,13 @@ class GroupCoordinator:
     # ---- for committed offsets (offsets.GroupMembership) -------------------------------------------------------------
 
     async def check_commit(
-        self, group_id: str, member_id: str, group_instance_id: str | None, generation: int, version: int
+        self,
+        group_id: str,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        version: int,
+        partitions: Collection[tuple[str, int]] = (),
     ) -> None:
         """Raise the KafkaError that a commit of this member gets, if it may not; its session goes on if it may."""
         self._check_active()
@@ -268,6 +326,10 @@ class GroupCoordinator:
             if consumer is not None:
                 consumer.group.check_commit(member_id, generation, version)
                 return
+            streams = await self._find_streams(group_id, confirmed=False)
+            if streams is not None:
+                streams.group.check_commit(member_id, generation, version, partitions)
+                return
             if await self._find_share(group_id, confirmed=False) is not None:
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
             classic = await self._find_classic(group_id, confirmed=False)
@@ -277,7 +339,12 @@ class GroupCoordinator:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND if version >= 9 else ErrorCode.ILLEGAL_GENERATION)
 
     async def check_commit_in_transaction(
-        self, group_id: str, member_id: str, group_instance_id: str | None, generation: int
+        self,
+        group_id: str,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        partitions: Collection[tuple[str, int]] = (),
     ) -> None:
         """Raise the KafkaError that such a TxnOffsetCommit gets, if it may not be.
 
@@ -289,23 +356,30 @@ class GroupCoordinator:
         if generation < 0 and not member_id and group_instance_id is None:
             return
         try:
-            await self.check_commit(group_id, member_id, group_instance_id, generation, _OWN_ERRORS)
+            await self.check_commit(group_id, member_id, group_instance_id, generation, _OWN_ERRORS, partitions)
         except KafkaError as error:
             if error.code != ErrorCode.REBALANCE_IN_PROGRESS:
                 raise KafkaError(_IN_TRANSACTION.get(error.code, error.code), str(error)) from None
 
     async def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> None:
-        """Raise the KafkaError that a member of the consumer protocol gets for its OffsetFetch, if it may not."""
+        """Raise the KafkaError that a member with an epoch gets for its OffsetFetch, if it may not."""
         self._check_active()
         consumer = await self._find_consumer(group_id)
         if consumer is not None:
             consumer.group.check_fetch(member_id, epoch)
+            return
+        streams = await self._find_streams(group_id, confirmed=False)
+        if streams is not None:
+            streams.group.check_fetch(member_id, epoch)
 
     async def retention(self, group_id: str) -> OffsetRetention:
         """What keeps the group's offsets from expiring, as far as this node knows: at once where it has the slot."""
         consumer = await self._find_consumer(group_id, confirmed=False)
         if consumer is not None:
             return consumer.retention()
+        streams = await self._find_streams(group_id, confirmed=False)
+        if streams is not None:
+            return streams.retention()
         if await self._find_share(group_id, confirmed=False) is not None:
             return SHARE_GROUP
         classic = await self._find_classic(group_id, confirmed=False)
@@ -319,6 +393,10 @@ class GroupCoordinator:
         if consumer is not None:
             await self._consumer.forget(consumer)
             return
+        streams = await self._find_streams(group_id, confirmed=False)
+        if streams is not None:
+            await self._streams.forget(streams)
+            return
         classic = await self._find_classic(group_id, confirmed=False)
         if classic is not None:
             await self._classic.forget(classic)
@@ -330,12 +408,14 @@ class GroupCoordinator:
         self._classic.unload(lost)
         self._consumer.unload(lost)
         self._share.unload(lost)
+        self._streams.unload(lost)
 
     def stop(self) -> None:
         """The process stops: answer what waits, so that connections can be drained; the groups go on elsewhere."""
         self._active = False
         self._consumer.stop()
         self._share.stop()
+        self._streams.stop()
         self._classic.stop()
 
     async def close(self) -> None:
@@ -345,7 +425,7 @@ class GroupCoordinator:
         for task in resuming:
             task.cancel()
         await asyncio.gather(*resuming, return_exceptions=True)
-        await asyncio.gather(self._classic.close(), self._consumer.close(), self._share.close())
+        await asyncio.gather(self._classic.close(), self._consumer.close(), self._share.close(), self._streams.close())
 
     # ---- inside ------------------------------------------------------------------------------------------------------
 
@@ -374,62 +454,75 @@ class GroupCoordinator:
         if loaded is not None:  # by another request meanwhile
             return loaded
         self._check_active()
-        if self._loaded_share(group_id, stored) is not None:
-            if create:
-                text = f"Group {group_id} is not a classic group."
-                raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text)
+        other = self._loaded_with_epochs(group_id, stored)
+        if other is None:
+            return self._classic.load(group_id, stored.metadata, create=create) if create or stored else None
+        if not create:
             return None
-        consumer = self._consumer.loaded.get(group_id) or self._consumer.load(group_id, stored)
-        if not create and (consumer is not None or not stored):
-            return None
-        if consumer is None:
-            return self._classic.load(group_id, stored.metadata, create=create)
-        self._consumer.displace(consumer)
+        if group_id in self._share.loaded:
+            raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"Group {group_id} is not a classic group.")
+        if group_id in self._streams.loaded:
+            self._streams.displace(self._streams.loaded[group_id])
+        else:
+            self._consumer.displace(self._consumer.loaded[group_id])
         return self._classic.load(group_id, None, create=True)
 
     async def _find_consumer(
         self, group_id: str, create: bool = False, confirmed: bool = True
     ) -> LoadedGroup[ConsumerGroup] | None:
         """The group, from memory or from the store; None: there is none of the consumer protocol."""
+        if group_id not in self._consumer.loaded and (create or not self._is_in_memory(group_id)):
+            stored = await self._store.load(group_id, confirmed=confirmed)
+            self._check_active()
+            if self._loaded_with_epochs(group_id, stored) is None and create:
+                self._classic.displace(group_id, stored.metadata, "consumer")
+                self._consumer.create(group_id, stored)
         loaded = self._consumer.loaded.get(group_id)
-        if loaded is not None or (group_id in self._classic.loaded and not create):
-            return loaded
-        stored = await self._store.load(group_id, confirmed=confirmed)
-        self._check_active()
-        loaded = self._consumer.loaded.get(group_id)
-        if loaded is None and group_id not in self._classic.loaded:
-            loaded = self._consumer.load(group_id, stored)
-        if loaded is None and self._loaded_share(group_id, stored) is not None:
-            if create:
-                raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
-            return None
         if loaded is None and create:
-            self._classic.displace(group_id, stored.metadata)
-            loaded = self._consumer.create(group_id, stored)
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         return loaded
 
     async def _find_share(
         self, group_id: str, create: bool = False, confirmed: bool = True
     ) -> LoadedGroup[ShareGroup] | None:
         """The group, from memory or from the store; None: there is no share group."""
-        loaded = self._share.loaded.get(group_id)
-        if loaded is not None or group_id in self._classic.loaded or group_id in self._consumer.loaded:
-            return loaded
-        stored = await self._store.load(group_id, confirmed=confirmed)
-        self._check_active()
-        loaded = self._loaded_share(group_id, stored)
-        if loaded is None and create and not stored and not self._is_in_memory(group_id):
-            loaded = self._share.create(group_id, stored)
-        return loaded
+        if not self._is_in_memory(group_id):
+            stored = await self._store.load(group_id, confirmed=confirmed)
+            self._check_active()
+            other = self._loaded_with_epochs(group_id, stored)
+            if create and other is None and not (stored or group_id in self._classic.loaded):
+                self._share.create(group_id, stored)
+        return self._share.loaded.get(group_id)
 
-    def _loaded_share(self, group_id: str, stored: StoredGroup) -> LoadedGroup[ShareGroup] | None:
-        if self._is_in_memory(group_id):
+    async def _find_streams(
+        self, group_id: str, create: bool = False, confirmed: bool = True
+    ) -> LoadedGroup[StreamsGroup] | None:
+        """The group, from memory or from the store; None: there is no streams group."""
+        if group_id not in self._streams.loaded and (create or not self._is_in_memory(group_id)):
+            stored = await self._store.load(group_id, confirmed=confirmed)
+            self._check_active()
+            if self._loaded_with_epochs(group_id, stored) is None and create:
+                self._classic.displace(group_id, stored.metadata, "streams")
+                self._streams.create(group_id, stored)
+        return self._streams.loaded.get(group_id)
+
+    def _loaded_with_epochs(self, group_id: str, stored: StoredGroup) -> LoadedGroup[Any] | None:
+        """The group, taken into memory if it is not; None: it is classic, or there is none."""
+        for groups in (self._consumer, self._share, self._streams):
+            if group_id in groups.loaded:
+                return groups.loaded[group_id]
+        if group_id in self._classic.loaded:
             return None
-        return self._share.loaded.get(group_id) or self._share.load(group_id, stored)
+        found: LoadedGroup[Any] | None = (
+            self._consumer.load(group_id, stored)
+            or self._share.load(group_id, stored)
+            or self._streams.load(group_id, stored)
+        )
+        return found
 
     def _is_in_memory(self, group_id: str) -> bool:
-        """Whether it is a group of another type that is in memory, perhaps with nothing stored yet."""
-        return group_id in self._classic.loaded or group_id in self._consumer.loaded
+        """Whether the group is in memory, of whatever type, perhaps with nothing stored yet."""
+        return any(group_id in one.loaded for one in (self._classic, self._consumer, self._share, self._streams))
 
     async def _share_group(self, group_id: str) -> LoadedGroup[ShareGroup]:
         self._check_active()

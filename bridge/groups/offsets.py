@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
@@ -67,12 +67,23 @@ class GroupMembership(Protocol):
     """Whether a member may commit, and whether a group is in use (`coordinator.GroupCoordinator`)."""
 
     async def check_commit(
-        self, group_id: str, member_id: str, group_instance_id: str | None, generation: int, version: int
+        self,
+        group_id: str,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        version: int,
+        partitions: Collection[TopicPartition] = (),
     ) -> None:
-        """Raise the KafkaError that a commit of this member gets, if it may not."""
+        """Raise the KafkaError that a commit of this member for these partitions gets, if it may not."""
 
     async def check_commit_in_transaction(
-        self, group_id: str, member_id: str, group_instance_id: str | None, generation: int
+        self,
+        group_id: str,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        partitions: Collection[TopicPartition] = (),
     ) -> None:
         """The same, of a commit in a transaction."""
 
@@ -168,7 +179,7 @@ class Offsets:
             offset_key(group_id, *where): encode_offset(wanted[where], now, self._known_id(where[0]))
             async for where in in_turns(good)
         }
-        await self._membership.check_commit(group_id, *member)  # last: it must still be one when they are stored
+        await self._membership.check_commit(group_id, *member, good)  # last: it must still be one when they are stored
         return self._submit(group_id, records, errors)
 
     async def commit_in_transaction(
@@ -195,7 +206,10 @@ class Offsets:
             async for where, error in in_turns(errors.items())
             if error is ErrorCode.NONE
         }
-        await self._membership.check_commit_in_transaction(group_id, member.id, member.instance_id, member.generation)
+        partitions = [where for where, error in errors.items() if error is ErrorCode.NONE]
+        await self._membership.check_commit_in_transaction(
+            group_id, member.id, member.instance_id, member.generation, partitions
+        )
         forbidden = still_valid()
         if forbidden is not ErrorCode.NONE:
             raise KafkaError(forbidden)

@@ -12,7 +12,7 @@ class GroupSummary(NamedTuple):
 
     id: str
     protocol: str
-    """`classic`, `consumer`, `share`, or `offsets` where nothing but committed offsets is known of it."""
+    """`classic`, `consumer`, `share`, `streams`, or `offsets` where nothing but committed offsets is known of it."""
     state: str
     members: int
     generation: int

@@ -1,4 +1,4 @@
-"""The features that a cluster of Kafka agrees on (KIP-584): of those `transaction.version` and `share.version`."""
+"""Features that a cluster of Kafka agrees on (KIP-584): `transaction.version`, `share.version`, `streams.version`."""
 
 from typing import Final
 
@@ -9,6 +9,13 @@ MAX_TRANSACTION_VERSION: Final = 2
 SHARE_VERSION: Final = "share.version"
 MAX_SHARE_VERSION: Final = 1
 """Share groups (KIP-932)."""
+STREAMS_VERSION: Final = "streams.version"
+MAX_STREAMS_VERSION: Final = 1
+"""Streams groups (KIP-1071)."""
+STREAMS_APIS: Final = frozenset((88, 89))
+"""Those of streams groups."""
+STREAMS_ARE_SERVED: Final = True
+"""Whether clients are told of streams groups; who asks without is answered all the same."""
 
 
 def transaction_version(broker: Broker) -> int | None:

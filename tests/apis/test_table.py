@@ -73,6 +73,8 @@ TABLE = {
     77: ("ShareGroupDescribe", 1, 1),
     78: ("ShareFetch", 1, 1),
     79: ("ShareAcknowledge", 1, 1),
+    88: ("StreamsGroupHeartbeat", 0, 0),
+    89: ("StreamsGroupDescribe", 0, 0),
     90: ("DescribeShareGroupOffsets", 0, 0),
     91: ("AlterShareGroupOffsets", 0, 0),
     92: ("DeleteShareGroupOffsets", 0, 0),
@@ -94,7 +96,7 @@ SERVED_BY = {
         "DescribeGroups", "DeleteGroups", "ConsumerGroupHeartbeat", "ConsumerGroupDescribe",
         "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit", "DescribeTransactions",
         "ShareGroupHeartbeat", "ShareGroupDescribe", "DescribeShareGroupOffsets", "AlterShareGroupOffsets",
-        "DeleteShareGroupOffsets",
+        "DeleteShareGroupOffsets", "StreamsGroupHeartbeat", "StreamsGroupDescribe",
     },
     # of configs those of brokers
     ServedBy.ITSELF: {
@@ -116,8 +118,6 @@ NOT_SERVED = {
     # between brokers of share groups
     "InitializeShareGroupState", "ReadShareGroupState", "WriteShareGroupState", "DeleteShareGroupState",
     "ReadShareGroupStateSummary",
-    # streams groups
-    "StreamsGroupHeartbeat", "StreamsGroupDescribe",
     # a broker without a plug-in for them does not offer them either
     "GetTelemetrySubscriptions", "PushTelemetry",
     # controllers' own

@@ -16,6 +16,7 @@ from tests.authorization.asked import (
     of_principals,
     of_records,
     of_shares,
+    of_streams,
     of_the_cluster,
     of_topics,
     of_transactions,
@@ -27,7 +28,7 @@ from tests.authorization.world import TOPICS, World, may_see
 from tests.clients.model import attempts
 from tests.clients.refusals import consumer_groups
 
-TABLES = (of_records, of_topics, of_groups, of_shares, of_transactions, of_the_cluster, of_principals)
+TABLES = (of_records, of_topics, of_groups, of_shares, of_streams, of_transactions, of_the_cluster, of_principals)
 ROWS: list[Row] = [each for table in TABLES for row in table.ROWS for each in row.in_all_versions()]
 FILE = Path(__file__).with_name("kafka.json")
 MODES: dict[str, Sequence[Right]] = {"usual": RIGHTS, "permissive": WITHOUT_ENTRIES}

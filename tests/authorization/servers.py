@@ -37,6 +37,8 @@ def kafka_settings(rights: Sequence[Right], *, permissive: bool) -> dict[str, st
         "sasl.enabled.mechanisms": "PLAIN",
         # OffsetCommit and OffsetFetch v10, which the bridge serves
         "unstable.api.versions.enable": "true",
+        # early access in Kafka 4.1
+        "group.coordinator.rebalance.protocols": "classic,consumer,share,streams",
         "sasl.mechanism.inter.broker.protocol": "PLAIN",
         f"listener.name.{PROTOCOL.lower()}.plain.sasl.jaas.config": login,
         "group.consumer.max.session.timeout.ms": str(_LONG_MS),

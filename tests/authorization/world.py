@@ -20,6 +20,7 @@ from bridge.apis import (
     offset_commit,
     produce,
     share_group_heartbeat,
+    streams_group_heartbeat,
 )
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.schema import ZERO_UUID
@@ -38,11 +39,25 @@ CONSUMERS = ("mine-consumers", "other-consumers")
 """Each with a member of the new protocol."""
 SHARES = ("mine-shares", "other-shares")
 """Share groups that have read both topics, and have no members."""
+STREAMS = ("mine-streams", "other-streams")
+"""Streams groups that read both topics, and have no members."""
 TRANSACTIONAL_IDS = ("mine-txn", "other-txn")
 USER = "mine-user"
 NOWHERE = UUID(int=12345)
 _FRESH = re.compile(r"-\d+$")
 _ENTRIES_OF_A_REQUEST = 200
+
+
+def topology(epoch: int, *sources: str) -> streams_group_heartbeat.Topology:
+    """One of these topics, each read on its own."""
+    parts = [
+        streams_group_heartbeat.Subtopology(
+            subtopology_id=f"{number}", source_topics=[name], source_topic_regex=[], state_changelog_topics=[],
+            repartition_sink_topics=[], repartition_source_topics=[], copartition_groups=[],
+        )
+        for number, name in enumerate(sources)
+    ]  # fmt: skip
+    return streams_group_heartbeat.Topology(epoch=epoch, subtopologies=parts)
 
 
 @dataclass(slots=True)
@@ -114,6 +129,8 @@ class World:
             self._join(name)
         for name in SHARES:
             self._share(name)
+        for name in STREAMS:
+            self._stream(name)
         for name in TRANSACTIONAL_IDS:
             self._begin(name)
 
@@ -183,6 +200,21 @@ class World:
             if answer.assignment is not None and len(answer.assignment.topic_partitions) == len(TOPICS):
                 leave = share_group_heartbeat.Request(group_id=group, member_id="m", member_epoch=-1)
                 assert self.ask(share_group_heartbeat.API, leave).error_code == ErrorCode.NONE
+                return
+
+    def _stream(self, group: str) -> None:
+        for _ in attempts("a streams group"):
+            request = streams_group_heartbeat.Request(
+                group_id=group, member_id="m", member_epoch=0, endpoint_information_epoch=0, rebalance_timeout_ms=1000,
+                process_id="p", topology=topology(1, *TOPICS), active_tasks=[], standby_tasks=[], warmup_tasks=[],
+            )  # fmt: skip
+            answer = self.ask(streams_group_heartbeat.API, request)
+            assert answer.error_code == ErrorCode.NONE or ErrorCode(answer.error_code).retriable, answer
+            if answer.error_code == ErrorCode.NONE:
+                leave = streams_group_heartbeat.Request(
+                    group_id=group, member_id="m", member_epoch=-1, endpoint_information_epoch=0
+                )
+                assert self.ask(streams_group_heartbeat.API, leave).error_code == ErrorCode.NONE
                 return
 
     def _begin(self, transactional_id: str) -> None:

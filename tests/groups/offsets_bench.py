@@ -2,14 +2,14 @@
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Collection, Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
 from bridge.config import GroupSettings
 from bridge.errors import KafkaError
 from bridge.groups.lag import LagTable
-from bridge.groups.offsets import Committer, OffsetRetention, Offsets
+from bridge.groups.offsets import Committer, OffsetRetention, Offsets, TopicPartition
 from bridge.groups.store.records import Key, StoredGroup, StoredOffset, decode_offset, decode_pending
 from bridge.groups.store.stored_groups import OnPending, put_offset, put_pending
 from bridge.groups.store.under_way import WritesUnderWay
@@ -113,13 +113,24 @@ class Members:
         self.forgotten: list[str] = []
 
     async def check_commit(
-        self, group_id: str, member_id: str, group_instance_id: str | None, generation: int, version: int
+        self,
+        group_id: str,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        version: int,
+        partitions: Collection[TopicPartition] = (),
     ) -> None:
         if self.refusal is not None:
             raise KafkaError(self.refusal)
 
     async def check_commit_in_transaction(
-        self, group_id: str, member_id: str, group_instance_id: str | None, generation: int
+        self,
+        group_id: str,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        partitions: Collection[TopicPartition] = (),
     ) -> None:
         if self.refusal_in_transaction is not None:
             raise KafkaError(self.refusal_in_transaction)

@@ -4,7 +4,15 @@ import pytest
 
 from bridge.config import Settings
 from bridge.errors import KafkaError
-from bridge.groups.configs import CONSUMER_SESSION, SHARE_LOCK, SHARE_RESET, SHARE_SESSION, GroupConfigs, duration_ms
+from bridge.groups.configs import (
+    CONSUMER_SESSION,
+    SHARE_LOCK,
+    SHARE_RESET,
+    SHARE_SESSION,
+    STREAMS_STANDBYS,
+    GroupConfigs,
+    duration_ms,
+)
 from bridge.kafka.error_codes import ErrorCode
 from bridge.storage.topics.configs import ConfigSource
 
@@ -40,6 +48,8 @@ def test_what_a_group_has_of_its_own_holds_for_it_alone_and_says_what_would_hold
         (SHARE_RESET, "by_duration:PT1H", "by_duration:PT1H"),
         ("share.renew.acknowledge.enable", "FALSE", "false"),
         (CONSUMER_SESSION, "60000", "60000"),
+        (STREAMS_STANDBYS, "2", "2"),
+        ("streams.initial.rebalance.delay.ms", "0", "0"),
     ],
 )
 def test_a_value_of_a_config_is_kept(name: str, value: str, kept: str) -> None:
@@ -56,7 +66,11 @@ def test_a_value_of_a_config_is_kept(name: str, value: str, kept: str) -> None:
         (SHARE_RESET, "by_duration:-PT1H", "The value must be either"),
         ("share.isolation.level", "serializable", "String must be one of"),
         (SHARE_LOCK, None, "Null value not supported"),
-        ("streams.num.standby.replicas", "1", "a type of group that is not supported"),
+        (STREAMS_STANDBYS, "3", "must be less than or equal to group.streams.max.standby.replicas"),
+        (STREAMS_STANDBYS, "-1", "Value must be at least 0"),
+        ("streams.initial.rebalance.delay.ms", "-1", "Value must be at least 0"),
+        ("streams.session.timeout.ms", "44999", "must be greater than or equal to group.streams.min.session.timeout"),
+        ("streams.heartbeat.interval.ms", "15001", "must be less than or equal to group.streams.max.heartbeat"),
         ("no.such", "1", "Unknown group config name: no.such"),
     ],
 )

@@ -28,7 +28,7 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.relay.peers import Peer, Peers
 from bridge.relay.questions import Questions, answered, decoded, enveloped
 from bridge.requests.api import Api
-from bridge.requests.features import SHARE_VERSION, TRANSACTION_VERSION
+from bridge.requests.features import SHARE_VERSION, STREAMS_VERSION, TRANSACTION_VERSION
 from bridge.requests.session import Session
 from bridge.security.principal import user
 from bridge.standalone.ports import HOST
@@ -118,8 +118,11 @@ def test_clients_are_told_of_the_features(bridge: BridgeThread, version: int, lo
     supported = [(one.name, one.min_version, one.max_version) for one in answer.supported_features]
     finalized = [(one.name, one.min_version_level, one.max_version_level) for one in answer.finalized_features]
     told_of = lowest is not None
-    assert supported == [(TRANSACTION_VERSION, lowest, 2), (SHARE_VERSION, lowest, 1)] * told_of
-    assert finalized == [(TRANSACTION_VERSION, 2, 2), (SHARE_VERSION, 1, 1)] * told_of
+    assert (
+        supported
+        == [(TRANSACTION_VERSION, lowest, 2), (SHARE_VERSION, lowest, 1), (STREAMS_VERSION, lowest, 1)] * told_of
+    )
+    assert finalized == [(TRANSACTION_VERSION, 2, 2), (SHARE_VERSION, 1, 1), (STREAMS_VERSION, 1, 1)] * told_of
     assert (answer.finalized_features_epoch > 0) is told_of
 
 

@@ -240,7 +240,7 @@ def _told(address: str) -> tuple[set[int], set[str]]:
 
 
 def test_where_clients_are_told_of_share_groups(bridge: BridgeThread, pulsar: PulsarAddress) -> None:
-    assert _told(bridge.kafka) == (set(SHARE_APIS), {"transaction.version", "share.version"})
+    assert _told(bridge.kafka) == (set(SHARE_APIS), {"transaction.version", "share.version", "streams.version"})
     namespace = pulsar.create_namespace()
     with ExitStack() as running:
         bridges = BridgeThread(settings_for(pulsar, namespace)), BridgeThread(settings_for(pulsar, namespace))
@@ -249,7 +249,7 @@ def test_where_clients_are_told_of_share_groups(bridge: BridgeThread, pulsar: Pu
             running.callback(one.stop)
         wait_until_shared(*bridges)
         for one in bridges:
-            assert _told(one.kafka) == (set(), {"transaction.version"})
+            assert _told(one.kafka) == (set(), {"transaction.version", "streams.version"})
         request = share_acknowledge.Request(group_id="g", member_id="m", share_session_epoch=1, topics=[])
         assert ask_at(bridges[0].kafka, share_acknowledge.API, request).error_code == ErrorCode.UNSUPPORTED_VERSION
 

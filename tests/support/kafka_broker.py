@@ -59,8 +59,9 @@ class KafkaBroker:
         self.kafka = f"{HOST}:{port}"
         self._config.write_text(self._properties(controller), encoding="utf-8")
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        # with =, for one id in 64 begins with a dash; share groups are not on by themselves in Kafka 4.1
-        wanted = [f"--cluster-id={cluster_id}", "--feature=share.version=1", "-c", str(self._config)]
+        # with =, for one id in 64 begins with a dash; share and streams groups are not on by themselves in Kafka 4.1
+        features = ["--feature=share.version=1", "--feature=streams.version=1"]
+        wanted = [f"--cluster-id={cluster_id}", *features, "-c", str(self._config)]
         run_tool("kafka.tools.StorageTool", "format", *wanted)
 
     def start_again(self) -> None:
@@ -109,6 +110,7 @@ class KafkaBroker:
             # short, as the tests' bridge: it is what tells members of a rebalance
             "group.consumer.min.heartbeat.interval.ms": "200",
             "group.consumer.heartbeat.interval.ms": "200",
+            "unstable.feature.versions.enable": "true",
             "share.coordinator.state.topic.replication.factor": "1",
             **self._settings,
         }

@@ -151,11 +151,14 @@ class ClassicGroups:
                 self._carry_out(loaded)
         return loaded
 
-    def displace(self, group_id: str, record: bytes | None) -> None:
-        """Drop a group whose protocol changes; GROUP_ID_NOT_FOUND if it has members (Kafka: online upgrade is off)."""
+    def displace(self, group_id: str, record: bytes | None, to: str) -> None:
+        """Drop a group that becomes one of another type; GROUP_ID_NOT_FOUND if it has members.
+
+        Kafka does so where the online upgrade is off.
+        """
         loaded = self.loaded.get(group_id) or self._restore(group_id, record)
         if loaded.group.state is not ClassicGroupState.EMPTY:
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a {to} group.")
         if group_id in self.loaded:
             self._kill(loaded, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 

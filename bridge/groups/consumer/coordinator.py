@@ -8,13 +8,13 @@ from bridge.groups.classic.events import Leave
 from bridge.groups.configs import CONSUMER_SESSION
 from bridge.groups.consumer.model import GroupSnapshot
 from bridge.groups.consumer.state import ConsumerGroup
-from bridge.groups.epochs.coordinator import EpochGroups, LoadedGroup
+from bridge.groups.epochs.coordinator import LoadedGroup, SubscribedGroups
 from bridge.groups.epochs.group import EpochGroupConfig
 from bridge.groups.epochs.records import CONSUMER
 from bridge.kafka.error_codes import ErrorCode
 
 
-class ConsumerGroups(EpochGroups[ConsumerGroup]):
+class ConsumerGroups(SubscribedGroups[ConsumerGroup]):
     """The consumer groups of this node."""
 
     format = CONSUMER

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from types import MappingProxyType
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 Assignment: TypeAlias = Mapping[UUID, frozenset[int]]
@@ -100,14 +100,30 @@ class ConsumerMember:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupSnapshot:
-    """A group as it can be stored."""
+class EpochSnapshot:
+    """A group whose members have epochs, as it can be stored; each type of group has more of it."""
 
     epoch: int = 0
     assignment_epoch: int = 0
-    """The group epoch for which `targets` were computed."""
-    view: View = field(default_factory=View)
+    """The group epoch for which the members' targets were computed."""
+    members: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def state(self) -> StrEnum:
+        """As Kafka names it."""
+        raise NotImplementedError
+
+    def subscribed(self) -> frozenset[str]:
+        """Every topic that some member reads."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSnapshot(EpochSnapshot):
+    """A group whose members subscribe to topics, as it can be stored."""
+
     members: Mapping[str, ConsumerMember] = field(default_factory=dict)
+    view: View = field(default_factory=View)
     targets: Mapping[str, Assignment] = field(default_factory=dict)
 
     @property

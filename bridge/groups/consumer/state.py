@@ -24,7 +24,6 @@ Rules (Kafka's GroupMetadataManager and ConsumerGroup, KIP-848, KIP-1082):
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from math import inf
 
 from bridge.errors import KafkaError
 from bridge.groups.classic.events import Leave
@@ -37,29 +36,22 @@ from bridge.groups.consumer.model import (
     Assignment,
     ConsumerMember,
     GroupSnapshot,
-    MemberState,
     Pattern,
     View,
     within,
 )
 from bridge.groups.consumer.reconcile import reconcile
-from bridge.groups.epochs.group import EpochGroup, EpochGroupConfig, HeartbeatAnswer, MemberHeartbeat, assigned, raised
+from bridge.groups.epochs.group import HeartbeatAnswer, MemberHeartbeat, SubscribedGroup, assigned, raised
 from bridge.kafka.error_codes import ErrorCode
 
 _FIRST_VERSION_WITH_EPOCHS = 9
 """Of OffsetCommit: an older one has no way to be told STALE_MEMBER_EPOCH."""
 
 
-class ConsumerGroup(EpochGroup):
+class ConsumerGroup(SubscribedGroup):
     """One consumer group: what happens to it comes in by its methods."""
 
     kind = "consumer"
-
-    def __init__(
-        self, group_id: str, limits: EpochGroupConfig, now: float, snapshot: GroupSnapshot | None = None
-    ) -> None:
-        self._revocations: dict[str, float] = {}  # when those who have to give something back must have done so
-        super().__init__(group_id, limits, now, snapshot)
 
     # ---- events ------------------------------------------------------------------------------------------------------
 
@@ -137,31 +129,10 @@ class ConsumerGroup(EpochGroup):
 
     # ---- time --------------------------------------------------------------------------------------------------------
 
-    def deadline(self) -> float:
-        """When `expire` has something to do, if nothing happens before; a heartbeat only moves it away."""
-        return min(super().deadline(), min(self._revocations.values(), default=inf))
-
-    def _due(self, now: float) -> dict[str, str]:
-        slow = {member_id: "it does not revoke" for member_id, at in self._revocations.items() if at <= now}
-        return slow | super()._due(now)
-
     def _heard_from(self, member: ConsumerMember, before: ConsumerMember, now: float) -> None:
-        self._heard_of(member.id, now)
-        if member.state is not MemberState.UNREVOKED:
-            self._revocations.pop(member.id, None)
-        elif member.revoking != before.revoking or member.epoch != before.epoch:
-            self._revocations[member.id] = now + member.rebalance_timeout_ms / 1000
+        super()._heard_from(member, before, now)
         if len(self._sessions) > len(self.snapshot.members):
             self._keep_time(now)  # a static member has been replaced
-
-    def _keep_time(self, now: float) -> None:
-        """Those that revoke have a time to do so, too."""
-        super()._keep_time(now)
-        self._revocations = {
-            one.id: self._revocations.get(one.id, now + one.rebalance_timeout_ms / 1000)
-            for one in self.snapshot.members.values()
-            if one.state is MemberState.UNREVOKED and one.epoch >= 0
-        }
 
     # ---- members -----------------------------------------------------------------------------------------------------
 
@@ -219,10 +190,6 @@ class ConsumerGroup(EpochGroup):
             text = f"Static member {member_id} with instance id {instance_id} was fenced by member {member.id}."
             raise KafkaError(ErrorCode.FENCED_INSTANCE_ID, text)
         return member
-
-    def _forget(self, member_id: str) -> None:
-        super()._forget(member_id)
-        self._revocations.pop(member_id, None)
 
 
 # ---- parts of a heartbeat --------------------------------------------------------------------------------------------

@@ -7,19 +7,18 @@ are written again with that.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
-from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from bridge.errors import KafkaError
 from bridge.groups.budget import MemberSizes, MetadataBudget, subscription_bytes
 from bridge.groups.configs import GroupConfigs
-from bridge.groups.consumer.model import JOINING, GroupSnapshot, View
+from bridge.groups.consumer.model import JOINING, EpochSnapshot, GroupSnapshot, View
 from bridge.groups.consumer.topics import Catalogue, Viewer
-from bridge.groups.epochs.group import EpochGroup, EpochGroupConfig, HeartbeatAnswer, MemberHeartbeat
-from bridge.groups.epochs.records import GroupFormat
+from bridge.groups.epochs.group import EpochGroup, EpochGroupConfig, HeartbeatAnswer, MemberHeartbeat, SubscribedGroup
 from bridge.groups.offsets import OffsetRetention
 from bridge.groups.store.records import Key, StoredGroup, group_key, member_key
 from bridge.groups.store.saving import GroupRecordStore, error_of, readable, submit
@@ -30,7 +29,8 @@ from bridge.telemetry import log
 from bridge.telemetry.metrics import GroupMetrics
 
 _T = TypeVar("_T")
-G = TypeVar("G", bound=EpochGroup)
+G = TypeVar("G", bound=EpochGroup[Any])
+Subscribed = TypeVar("Subscribed", bound=SubscribedGroup)
 _log = log.get(__name__)
 
 LOOK_AGAIN: Final = 5.0  # seconds between two looks at the topics of a group
@@ -40,12 +40,33 @@ _Waiting: TypeAlias = tuple["asyncio.Future[Any]", object]
 """An answer, and for whom."""
 
 
+class SnapshotFormat(Protocol):
+    """How groups of one type are stored (`epochs.records.GroupFormat`, `streams.records.StreamsFormat`)."""
+
+    @property
+    def snapshot(self) -> Callable[[], Any]:
+        """Makes one of a group that has nothing yet."""
+
+    def is_one(self, metadata: bytes | None) -> bool:
+        """Whether this is the record of such a group."""
+
+    def changes(self, group_id: str, before: Any, after: Any, since_ms: int) -> dict[Key, bytes | None]:
+        """What must be stored to get from one snapshot to the other."""
+
+    def record(self, key: Key, group: Any, since_ms: int) -> bytes | None:
+        """What is to be stored under a key of the group's own or a member's."""
+
+    def decode(self, stored: StoredGroup) -> tuple[Any, int]:
+        """The group, and since when (ms) it has its last epoch; BadRecord where it cannot be read."""
+
+
 @dataclass(slots=True, eq=False)
 class LoadedGroup(Generic[G]):
     """A group in memory, with what waits for it."""
 
     group: G
-    stored: GroupSnapshot
+    stored: Any
+    """The snapshot that is stored, of the same class as the group's."""
     sizes: MemberSizes
     since_ms: int = 0
     """When it got its last stored state."""
@@ -77,7 +98,7 @@ class LoadedGroup(Generic[G]):
 
     def retention(self) -> OffsetRetention:
         """What keeps its committed offsets from expiring."""
-        snapshot = self.group.snapshot
+        snapshot: EpochSnapshot = self.group.snapshot
         return OffsetRetention(
             exists=True,
             members=len(snapshot.members),
@@ -90,7 +111,7 @@ class LoadedGroup(Generic[G]):
 class EpochGroups(Generic[G]):
     """Groups of one type of this node. They are given loaded groups; `groups.coordinator` finds them."""
 
-    format: ClassVar[GroupFormat]
+    format: ClassVar[SnapshotFormat]
     session_config: ClassVar[str]
     """The group config of the session timeout."""
 
@@ -119,31 +140,6 @@ class EpochGroups(Generic[G]):
         self._saving: set[asyncio.Future[None]] = set()
 
     # ---- requests ----------------------------------------------------------------------------------------------------
-
-    def check_size(self, request: MemberHeartbeat) -> int:
-        """What the request's subscription takes in memory; KafkaError if that is too much."""
-        size = subscription_bytes(request.topics, request.regex)
-        self._budget.check(size)
-        return size
-
-    async def heartbeat(
-        self, loaded: LoadedGroup[G], request: MemberHeartbeat, size: int, viewer: Viewer
-    ) -> "asyncio.Future[HeartbeatAnswer]":
-        """A heartbeat; its answer comes when it is stored. `size`: of its subscription."""
-        subscribes = request.epoch == JOINING or request.topics is not None or request.regex is not None
-        subscribes = subscribes or loaded.group.has_other_viewer(request)
-        age = loaded.seconds_since_look(viewer.name, self._clock.time())
-        due = age > LOOK_AGAIN and not loaded.looking.locked()
-        if request.leaves or not (subscribes or due):
-            return self._do(loaded, lambda group, now: group.heartbeat(request, None, now))
-        try:
-            async with loaded.looking:  # one after another: an older look must not follow a newer one
-                view = await self._look(loaded, request, subscribes, viewer)
-                answer = self._do(loaded, lambda group, now: group.heartbeat(request, view, now))
-                loaded.sizes.set(request.member_id, size)
-                return answer
-        finally:
-            self._drop_if_never_joined(loaded)
 
     async def delete(self, loaded: LoadedGroup[G]) -> None:
         """Delete a group without members, with its offsets; those stay that are pending in open transactions."""
@@ -194,31 +190,19 @@ class EpochGroups(Generic[G]):
 
     # ---- inside ------------------------------------------------------------------------------------------------------
 
-    def _machine(self, group_id: str, limits: EpochGroupConfig, now: float, snapshot: GroupSnapshot) -> G:
+    def _machine(self, group_id: str, limits: EpochGroupConfig, now: float, snapshot: Any) -> G:
         raise NotImplementedError
 
-    def _take_in(self, group_id: str, snapshot: GroupSnapshot) -> LoadedGroup[G]:
+    def _sizes(self, snapshot: Any) -> Mapping[str, int]:
+        """What the members said of themselves takes in memory, in bytes, by id."""
+        raise NotImplementedError
+
+    def _take_in(self, group_id: str, snapshot: Any) -> LoadedGroup[G]:
         group = self._machine(group_id, self._limits(group_id), self._clock.time(), snapshot)
-        sizes = MemberSizes(self._budget, snapshot.members.values())
+        sizes = MemberSizes(self._budget, self._sizes(snapshot))
         loaded = self.loaded[group_id] = LoadedGroup[G](group, snapshot, sizes)
         self._metrics.loaded.inc()
         return loaded
-
-    async def _look(
-        self, loaded: LoadedGroup[G], request: MemberHeartbeat, subscribes: bool, viewer: Viewer
-    ) -> View | None:
-        """The group's topics as they are now; None: not known, and not needed."""
-        loaded.note_look(viewer.name, self._clock.time())
-        before = loaded.group.snapshot.view.resolved
-        names, patterns = loaded.group.wanted(request)
-        try:
-            return await self._catalogue.view(names, patterns, subscribes, viewer, before)
-        except KafkaError as error:
-            if subscribes:
-                full = error.code == ErrorCode.GROUP_MAX_SIZE_REACHED
-                raise error if full else KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from None
-            _log.warning("! topics of a group not looked at", extra={"group": loaded.group.id, "reason": str(error)})
-            return None
 
     def _limits(self, group_id: str) -> EpochGroupConfig:
         return EpochGroupConfig(self._configs.number(group_id, self.session_config) / 1000, self._most_members)
@@ -258,7 +242,7 @@ class EpochGroups(Generic[G]):
             _log.info("= member removed", extra={"group": loaded.group.id, "member": member_id, "reason": reason})
         self._timers.set(loaded, loaded.group.deadline())
 
-    def _report(self, group_id: str, before: GroupSnapshot, after: GroupSnapshot) -> None:
+    def _report(self, group_id: str, before: EpochSnapshot, after: EpochSnapshot) -> None:
         if after.epoch == before.epoch and after.state is before.state:
             return
         if after.epoch != before.epoch and after.members:
@@ -290,7 +274,7 @@ class EpochGroups(Generic[G]):
     def _written(
         self,
         loaded: LoadedGroup[G],
-        after: GroupSnapshot,
+        after: EpochSnapshot,
         keys: Iterable[Key],
         waiting: list[_Waiting],
         since_ms: int,
@@ -332,10 +316,58 @@ class EpochGroups(Generic[G]):
         if self.loaded.get(loaded.group.id) is loaded:
             del self.loaded[loaded.group.id]
             self._metrics.loaded.dec()
-        loaded.sizes.keep_only({})
+        loaded.sizes.release()
         loaded.gone = error
         waiting, loaded.waiting = loaded.waiting, []
         _refuse(waiting, error)
+
+
+class SubscribedGroups(EpochGroups[Subscribed]):
+    """Groups whose members subscribe to topics."""
+
+    def check_size(self, request: MemberHeartbeat) -> int:
+        """What the request's subscription takes in memory; KafkaError if that is too much."""
+        size = subscription_bytes(request.topics, request.regex)
+        self._budget.check(size)
+        return size
+
+    async def heartbeat(
+        self, loaded: LoadedGroup[Subscribed], request: MemberHeartbeat, size: int, viewer: Viewer
+    ) -> "asyncio.Future[HeartbeatAnswer]":
+        """A heartbeat; its answer comes when it is stored. `size`: of its subscription."""
+        subscribes = request.epoch == JOINING or request.topics is not None or request.regex is not None
+        subscribes = subscribes or loaded.group.has_other_viewer(request)
+        age = loaded.seconds_since_look(viewer.name, self._clock.time())
+        due = age > LOOK_AGAIN and not loaded.looking.locked()
+        if request.leaves or not (subscribes or due):
+            return self._do(loaded, lambda group, now: group.heartbeat(request, None, now))
+        try:
+            async with loaded.looking:  # one after another: an older look must not follow a newer one
+                view = await self._look(loaded, request, subscribes, viewer)
+                answer = self._do(loaded, lambda group, now: group.heartbeat(request, view, now))
+                loaded.sizes.set(request.member_id, size)
+                return answer
+        finally:
+            self._drop_if_never_joined(loaded)
+
+    async def _look(
+        self, loaded: LoadedGroup[Subscribed], request: MemberHeartbeat, subscribes: bool, viewer: Viewer
+    ) -> View | None:
+        """The group's topics as they are now; None: not known, and not needed."""
+        loaded.note_look(viewer.name, self._clock.time())
+        before = loaded.group.snapshot.view.resolved
+        names, patterns = loaded.group.wanted(request)
+        try:
+            return await self._catalogue.view(names, patterns, subscribes, viewer, before)
+        except KafkaError as error:
+            if subscribes:
+                full = error.code == ErrorCode.GROUP_MAX_SIZE_REACHED
+                raise error if full else KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from None
+            _log.warning("! topics of a group not looked at", extra={"group": loaded.group.id, "reason": str(error)})
+            return None
+
+    def _sizes(self, snapshot: GroupSnapshot) -> Mapping[str, int]:
+        return {one.id: subscription_bytes(one.topics, one.regex) for one in snapshot.members.values()}
 
 
 def _answer(waiting: list[_Waiting]) -> None:

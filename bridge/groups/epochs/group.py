@@ -1,4 +1,4 @@
-"""A group whose members have epochs: heartbeats, sessions, who comes and goes. What differs is in `consumer`, `share`.
+"""A group whose members have epochs: sessions, who comes and goes. What differs is in `consumer`, `share`, `streams`.
 
 What must outlive the process is `snapshot`, replaced as a whole by each change; what is only time stays beside it.
 """
@@ -6,7 +6,7 @@ What must outlive the process is `snapshot`, replaced as a whole by each change;
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import inf
-from typing import ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from bridge.errors import KafkaError
 from bridge.groups.consumer.assignors import Assignor, Subscriber
@@ -17,11 +17,15 @@ from bridge.groups.consumer.model import (
     Assignment,
     ConsumerGroupState,
     ConsumerMember,
+    EpochSnapshot,
     GroupSnapshot,
+    MemberState,
     Pattern,
     View,
 )
 from bridge.kafka.error_codes import ErrorCode
+
+S = TypeVar("S", bound=EpochSnapshot)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,21 +75,105 @@ class EpochGroupConfig:
     most_members: int = 2**31 - 1
 
 
-class EpochGroup:
+class EpochGroup(Generic[S]):
     """One group: what happens to it comes in by its methods."""
 
     kind: ClassVar[str]
     """As Kafka's error texts name it."""
 
-    def __init__(
-        self, group_id: str, limits: EpochGroupConfig, now: float, snapshot: GroupSnapshot | None = None
-    ) -> None:
+    def __init__(self, group_id: str, limits: EpochGroupConfig, now: float, snapshot: S) -> None:
         self.id = group_id
-        self.snapshot = snapshot or GroupSnapshot()
+        self.snapshot = snapshot
         self.limits = limits
         """What holds from the next event on."""
         self._sessions: dict[str, float] = {}
+        self._revocations: dict[str, float] = {}  # when those who have to give something back must have done so
         self._keep_time(now)
+
+    def restore(self, snapshot: S, now: float) -> None:
+        """Go back to what is stored: what came after could not be."""
+        self.snapshot = snapshot
+        self._keep_time(now)
+
+    # ---- time --------------------------------------------------------------------------------------------------------
+
+    def deadline(self) -> float:
+        """When `expire` has something to do, if nothing happens before; a heartbeat only moves it away."""
+        return min(min(self._sessions.values(), default=inf), min(self._revocations.values(), default=inf))
+
+    def expire(self, now: float) -> dict[str, str]:
+        """Remove those whose time is over; why, by member."""
+        gone = self._due(now)
+        self._remove(gone)
+        return gone
+
+    def _due(self, now: float) -> dict[str, str]:
+        """Those whose time is over; why, by member."""
+        slow = {member_id: "it does not revoke" for member_id, at in self._revocations.items() if at <= now}
+        return slow | {member_id: "its session is over" for member_id, at in self._sessions.items() if at <= now}
+
+    def _heard_from(self, member: Any, before: Any, now: float) -> None:
+        """A member's heartbeat was taken; `before`: the member as it was."""
+        self._heard_of(member.id, now)
+        if member.state is not MemberState.UNREVOKED:
+            self._revocations.pop(member.id, None)
+        elif member.revoking != before.revoking or member.epoch != before.epoch:
+            self._revocations[member.id] = now + member.rebalance_timeout_ms / 1000
+
+    def _heard_of(self, member_id: str, now: float) -> None:
+        self._sessions[member_id] = now + self.limits.session_timeout
+
+    def _keep_time(self, now: float) -> None:
+        """Every member has a session, those that revoke have a time to do so, and no others."""
+        session = now + self.limits.session_timeout
+        self._sessions = {one: self._sessions.get(one, session) for one in self.snapshot.members}
+        self._revocations = {
+            one.id: self._revocations.get(one.id, now + one.rebalance_timeout_ms / 1000)
+            for one in self.snapshot.members.values()
+            if one.state is MemberState.UNREVOKED and one.epoch >= 0
+        }
+
+    # ---- members -----------------------------------------------------------------------------------------------------
+
+    def _check_room(self, member_id: str) -> None:
+        members = self.snapshot.members
+        if len(members) >= self.limits.most_members and member_id not in members:
+            text = f"The {self.kind} group has reached its maximum capacity of {self.limits.most_members} members."
+            raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
+
+    def _member(self, member_id: str) -> Any:
+        member = self.snapshot.members.get(member_id)
+        if member is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.id}.")
+        return member
+
+    def _fenced(self, member: Any, epoch: int, more: str = "") -> KafkaError:
+        than = "greater" if epoch > member.epoch else "smaller"
+        text = f"The {self.kind} group member has a {than} member epoch ({epoch}) than the one known by the group "
+        text += f"coordinator ({member.epoch}){more}. The member must abandon all its partitions and rejoin."
+        return KafkaError(ErrorCode.FENCED_MEMBER_EPOCH, text)
+
+    def _remove(self, member_ids: Iterable[str]) -> None:
+        going = set(member_ids)
+        if not going:
+            return
+        self.snapshot = self._without(going)
+        for member_id in going:
+            self._sessions.pop(member_id, None)
+            self._revocations.pop(member_id, None)
+
+    def _without(self, going: set[str]) -> S:
+        """The snapshot, its epoch raised, when these members have gone."""
+        raise NotImplementedError
+
+
+class SubscribedGroup(EpochGroup[GroupSnapshot]):
+    """A group whose members subscribe to topics."""
+
+    def __init__(
+        self, group_id: str, limits: EpochGroupConfig, now: float, snapshot: GroupSnapshot | None = None
+    ) -> None:
+        super().__init__(group_id, limits, now, snapshot or GroupSnapshot())
 
     @property
     def state(self) -> ConsumerGroupState:
@@ -105,59 +193,11 @@ class EpochGroup:
         """Whether what the member may see was asked for another client than the one that sends this."""
         return False
 
-    def restore(self, snapshot: GroupSnapshot, now: float) -> None:
-        """Go back to what is stored: what came after could not be."""
-        self.snapshot = snapshot
-        self._keep_time(now)
-
-    # ---- time --------------------------------------------------------------------------------------------------------
-
-    def deadline(self) -> float:
-        """When `expire` has something to do, if nothing happens before; a heartbeat only moves it away."""
-        return min(self._sessions.values(), default=inf)
-
-    def expire(self, now: float) -> dict[str, str]:
-        """Remove those whose time is over; why, by member."""
-        gone = self._due(now)
-        self._remove(gone)
-        return gone
-
-    def _due(self, now: float) -> dict[str, str]:
-        """Those whose time is over; why, by member."""
-        return {member_id: "its session is over" for member_id, at in self._sessions.items() if at <= now}
-
-    def _heard_of(self, member_id: str, now: float) -> None:
-        self._sessions[member_id] = now + self.limits.session_timeout
-
-    def _keep_time(self, now: float) -> None:
-        """Every member has a session, no others."""
-        session = now + self.limits.session_timeout
-        self._sessions = {one: self._sessions.get(one, session) for one in self.snapshot.members}
-
-    # ---- members -----------------------------------------------------------------------------------------------------
-
-    def _check_room(self, member_id: str) -> None:
-        members = self.snapshot.members
-        if len(members) >= self.limits.most_members and member_id not in members:
-            text = f"The {self.kind} group has reached its maximum capacity of {self.limits.most_members} members."
-            raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
-
     def _member(self, member_id: str) -> ConsumerMember:
-        member = self.snapshot.members.get(member_id)
-        if member is None:
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.id}.")
+        member: ConsumerMember = super()._member(member_id)
         return member
 
-    def _fenced(self, member: ConsumerMember, epoch: int, more: str = "") -> KafkaError:
-        than = "greater" if epoch > member.epoch else "smaller"
-        text = f"The {self.kind} group member has a {than} member epoch ({epoch}) than the one known by the group "
-        text += f"coordinator ({member.epoch}){more}. The member must abandon all its partitions and rejoin."
-        return KafkaError(ErrorCode.FENCED_MEMBER_EPOCH, text)
-
-    def _remove(self, member_ids: Iterable[str]) -> None:
-        going = set(member_ids)
-        if not going:
-            return
+    def _without(self, going: set[str]) -> GroupSnapshot:
         before = self.snapshot
         following = replace(
             before,
@@ -165,12 +205,7 @@ class EpochGroup:
             members={one: member for one, member in before.members.items() if one not in going},
             targets={one: target for one, target in before.targets.items() if one not in going},
         )
-        self.snapshot = replace(following, view=_narrowed(following, following.view))
-        for member_id in going:
-            self._forget(member_id)
-
-    def _forget(self, member_id: str) -> None:
-        self._sessions.pop(member_id, None)
+        return replace(following, view=_narrowed(following, following.view))
 
 
 def raised(following: GroupSnapshot, member: ConsumerMember, view: View | None) -> GroupSnapshot:

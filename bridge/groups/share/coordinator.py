@@ -9,9 +9,9 @@ from uuid import UUID
 
 from bridge.errors import KafkaError
 from bridge.groups.configs import SHARE_SESSION
-from bridge.groups.consumer.model import GroupSnapshot, View
+from bridge.groups.consumer.model import EpochSnapshot, GroupSnapshot, View
 from bridge.groups.consumer.topics import Viewer
-from bridge.groups.epochs.coordinator import EpochGroups, LoadedGroup
+from bridge.groups.epochs.coordinator import LoadedGroup, SubscribedGroups
 from bridge.groups.epochs.group import EpochGroupConfig, MemberHeartbeat
 from bridge.groups.epochs.records import SHARE
 from bridge.groups.share.state import ShareGroup
@@ -27,7 +27,7 @@ MOST_SHARE_MEMBERS: Final = 200
 """Kafka's group.share.max.size."""
 
 
-class ShareGroups(EpochGroups[ShareGroup]):
+class ShareGroups(SubscribedGroups[ShareGroup]):
     """The share groups of this node."""
 
     format = SHARE
@@ -71,7 +71,7 @@ class ShareGroups(EpochGroups[ShareGroup]):
     def _machine(self, group_id: str, limits: EpochGroupConfig, now: float, snapshot: GroupSnapshot) -> ShareGroup:
         return ShareGroup(group_id, limits, now, snapshot)
 
-    def _report(self, group_id: str, before: GroupSnapshot, after: GroupSnapshot) -> None:
+    def _report(self, group_id: str, before: EpochSnapshot, after: EpochSnapshot) -> None:
         super()._report(group_id, before, after)
         for member_id in before.members.keys() - after.members.keys():
             for callback in self.on_gone:

@@ -16,11 +16,11 @@ Rules (Kafka's GroupMetadataManager.shareGroupHeartbeat, ShareGroup and ShareGro
 from dataclasses import replace
 
 from bridge.groups.consumer.model import JOINING, NOTHING, ConsumerMember, View
-from bridge.groups.epochs.group import EpochGroup, HeartbeatAnswer, MemberHeartbeat, assigned, raised
+from bridge.groups.epochs.group import HeartbeatAnswer, MemberHeartbeat, SubscribedGroup, assigned, raised
 from bridge.groups.share.assignor import simple
 
 
-class ShareGroup(EpochGroup):
+class ShareGroup(SubscribedGroup):
     """One share group."""
 
     kind = "share"

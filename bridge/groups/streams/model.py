@@ -156,6 +156,10 @@ class StreamsMember:
     """The member epoch from which each active task is its own, of those in `assigned` and `revoking`. A commit of an
     older epoch is taken for a task that was its own already then (StreamsGroup.createAssignmentEpochValidator)."""
 
+    @property
+    def instance_id(self) -> None:
+        """There are no static members, as in Kafka 4.3."""
+
     def reconciled(self, target_epoch: int) -> bool:
         """Whether it has all of this target, and nothing else."""
         return self.state is MemberState.STABLE and self.epoch == target_epoch

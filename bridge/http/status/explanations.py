@@ -124,6 +124,8 @@ EXPLANATIONS: Final = {
     # groups
     "group not mirrored": "A group has a name that Pulsar keeps for itself: it works, and no subscription shows it.",
     "group not resumed": "A stored group could not be read after a start; its first request reads it.",
+    "internal topic of a streams group not created": "A Kafka Streams application waits for a topic that could not be "
+    "made; the reason is beside. It is tried again after two heartbeats.",
     "share state not stored": "What became of records of a share group could not be stored in Pulsar: they may be "
     "delivered again.",
     "group not stored": "A change of a group could not be stored in Pulsar; its members retry.",

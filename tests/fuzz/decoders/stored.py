@@ -10,7 +10,7 @@ from uuid import UUID
 from google.protobuf.message import DecodeError
 
 from bridge import codec
-from bridge.apis import consumer_group_describe, describe_groups, offset_fetch
+from bridge.apis import consumer_group_describe, describe_groups, offset_fetch, streams_group_describe
 from bridge.cli.kop import records as kop
 from bridge.cli.kop.judging import Group, Topics, Wanted, judge
 from bridge.cluster.membership import record_format
@@ -34,6 +34,11 @@ from bridge.groups.epochs.records import CONSUMER, encode_member
 from bridge.groups.share import state_records as share
 from bridge.groups.store import records as store
 from bridge.groups.store.records import BadRecord, StoredGroup, StoredOffset
+from bridge.groups.streams import model as streams_model
+from bridge.groups.streams import records as streams
+from bridge.groups.streams.records import STREAMS
+from bridge.groups.streams.snapshot import StreamsSnapshot
+from bridge.groups.streams.topology import configure
 from bridge.kafka import message
 from bridge.kafka.schema import with_defaults
 from bridge.owned_log import batch as owned_batch
@@ -160,6 +165,45 @@ def check_consumer_group(data: bytes) -> bool:
     return True
 
 
+def check_streams_group(data: bytes) -> bool:
+    """A streams group and a member of it: BadRecord, or the same when written, and it can be told and configured."""
+    given = Input(data)
+    stored = StoredGroup(metadata=given.part(), members={"member": given.rest()})
+    try:
+        found, since = STREAMS.decode(stored)
+    except BadRecord:
+        return False
+    again = StoredGroup(
+        metadata=streams.encode_group(found, since),
+        members={id_: streams.encode_member(one, found.targets[id_]) for id_, one in found.members.items()},
+    )
+    same(STREAMS.decode(again), (found, since), "records")
+    _ = found.state, found.subscribed()
+    if found.topology is not None:
+        configure(found.topology, found.partitions_of)
+    message.encode(streams_group_describe.described("group", found), 0, True)
+    return True
+
+
+def streams_groups() -> list[bytes]:
+    """One with a member that has tasks and gives some up."""
+    task = streams_model.Task
+    had = streams_model.Tasks(frozenset({task("0", 0), task("0", 1)}), frozenset({task("0", 2)}))
+    member = streams_model.StreamsMember(
+        "member", "process", "rack", "client", "/10.0.0.1", 300_000, 1, streams_model.Endpoint("host", 80), {"k": "v"},
+        7, 6, assigned=had, revoking=streams_model.Tasks(frozenset({task("0", 3)})), since={task("0", 0): 5},
+    )  # fmt: skip
+    configs = (("cleanup.policy", "compact"),)
+    one = streams_model.Subtopology(
+        "0", ("orders",), (), ("by-key",), (streams_model.TopicInfo("log", configs=configs),),
+        (streams_model.TopicInfo("by-key", 3),), (streams_model.CopartitionGroup((0,), (), (0,)),),
+    )  # fmt: skip
+    topology = streams_model.Topology(1, (one,))
+    there = {"orders": TopicFacts(_ID, 3)}
+    group = StreamsSnapshot(7, 7, {"member": member}, {"member": had}, topology, there, 1, 1)
+    return [part(streams.encode_group(group, 1_700_000_000_000)) + streams.encode_member(member, had)]
+
+
 def check_share_state(data: bytes) -> bool:
     """A share partition's state: BadRecord, or the same when it is written again."""
     try:
@@ -217,7 +261,7 @@ def consumer_parts() -> tuple[bytes, bytes]:
         {Pattern("ord.*"): frozenset({"orders"}), Pattern("ord.*", "User:a"): frozenset()},
     )
     target = {_ID: frozenset({0, 1})}
-    group = GroupSnapshot(7, 7, view, {"member": member}, {"member": target})
+    group = GroupSnapshot(7, 7, {"member": member}, view, {"member": target})
     return CONSUMER.encode_group(group, 1_700_000_000_000), encode_member(member, target)
 
 
@@ -361,6 +405,7 @@ TARGETS = (
     Target("classic_groups", check_classic_group, classic_groups, JSON_WORDS, 8192, _CLASSIC),
     Target("consumer_groups", check_consumer_group, consumer_groups, JSON_WORDS, 8192, _CONSUMER),
     Target("kop_records", check_kop_record, kop_records, (b"\xff\xff", b"\x7f\xff", b"\0\1"), 8192),
+    Target("streams_groups", check_streams_group, streams_groups, JSON_WORDS, 8192),
     Target("share_states", check_share_state, share_states, JSON_WORDS, 8192),
     Target("cluster_records", check_cluster, cluster_logs, JSON_WORDS, 8192),
     Target(

@@ -24,8 +24,8 @@ MEMBER = ConsumerMember(
 GROUP = GroupSnapshot(
     6,
     5,
-    View({"a": TopicFacts(T, 3)}, {Pattern("x.*"): frozenset({"xa"})}),
     {MEMBER.id: MEMBER},
+    View({"a": TopicFacts(T, 3)}, {Pattern("x.*"): frozenset({"xa"})}),
     {MEMBER.id: {T: frozenset({1})}},
 )
 
