@@ -3,16 +3,17 @@
 | topic             | has as many partitions as                                                                    |
 |-------------------|----------------------------------------------------------------------------------------------|
 | source            | it has: that is another application's matter                                                 |
-| repartition topic | the topology says, or else the largest source of the subtopologies that write to it          |
+| repartition topic | the topology says, or else the largest that is read by the subtopology that writes to it     |
 | … copartitioned   | the sources of its group; where these are repartition topics all, as the one whose number is |
 |                   | said, or else the largest                                                                    |
 | changelog         | its subtopology has tasks: the largest of what that reads                                    |
 
-Two rules differ from Kafka 4.3's, where the answer hangs on the order of a hash map: a repartition topic waits for all
-that feeds it, and what is said of topics outside a copartition group does not count in it.
+What is said of topics outside a copartition group does not count in it: Kafka 4.3 takes that for the group's, and so
+refuses what its clients allow in classic groups.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+import heapq
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from itertools import chain
@@ -133,7 +134,7 @@ def _is_within(group: CopartitionGroup, of: Subtopology) -> bool:
 
 
 def _check_resolvable(topology: Topology) -> None:
-    counts = _repartition_counts(topology.subtopologies, dict.fromkeys(_source_topics(topology), 1))
+    counts = _repartition_counts(_in_order(topology), dict.fromkeys(_source_topics(topology), 1))
     for one in topology.subtopologies:
         if not counts.keys() >= set(one.repartition_sinks):
             text = "Failed to compute number of partitions for all repartition topics. There may be loops in the "
@@ -163,7 +164,7 @@ def configure(topology: Topology, partitions_of: PartitionsOf) -> Configured:
     if missing:
         text = f"Source topics {_few(missing)} are missing."
         return Configured(status=Status(StatusCode.MISSING_SOURCE_TOPICS, text))
-    subtopologies = sorted(topology.subtopologies)
+    subtopologies = _in_order(topology)
     try:
         decided = _decided(subtopologies, existing)
         counts = _task_counts(subtopologies, decided | existing)
@@ -175,9 +176,9 @@ def configure(topology: Topology, partitions_of: PartitionsOf) -> Configured:
     return Configured(counts, frozenset(one.id for one in subtopologies if one.changelogs), to_create, status)
 
 
-def _decided(subtopologies: Collection[Subtopology], existing: Mapping[str, int]) -> dict[str, int]:
+def _decided(subtopologies: Sequence[Subtopology], existing: Mapping[str, int]) -> dict[str, int]:
     """How many partitions each repartition topic must have."""
-    asked = {info.name: info.partitions for one in subtopologies for info in one.repartition_sources}
+    asked = _asked(subtopologies)
     decided = _repartition_counts(subtopologies, existing)
     for one in subtopologies:
         for group in one.copartition_groups:
@@ -187,32 +188,42 @@ def _decided(subtopologies: Collection[Subtopology], existing: Mapping[str, int]
     return decided
 
 
-def _repartition_counts(subtopologies: Collection[Subtopology], existing: Mapping[str, int]) -> dict[str, int]:
+def _repartition_counts(subtopologies: Sequence[Subtopology], existing: Mapping[str, int]) -> dict[str, int]:
     """The partitions of each repartition topic for which they follow from something.
 
-    The subtopology that reads the largest topic comes first, and hands its number on as far as its sinks lead; so each
-    one is looked at once.
+    As in Kafka, and in its clients for classic groups, whose topics must fit: subtopologies are gone through in order,
+    again and again. The first that writes to a topic and knows the size of anything that it reads decides, by the
+    largest that it knows. Here none is looked at before that, so that a long chain takes no long time.
     """
-    counts: dict[str, int] = {}
-    readers: dict[str, list[Subtopology]] = {}
-    largest: dict[str, int] = {}
-    for one in subtopologies:
-        said = {info.name: info.partitions for info in one.repartition_sources if info.partitions}
-        counts |= said
+    counts = {name: number for name, number in _asked(subtopologies).items() if number}
+    readers: dict[str, list[int]] = {}
+    turns: list[tuple[int, int]] = []  # a heap: in which round, which subtopology
+    for index, one in enumerate(subtopologies):
         for info in one.repartition_sources:
-            readers.setdefault(info.name, []).append(one)
-        largest[one.id] = max([*said.values(), *(existing[name] for name in one.source_topics)], default=0)
-    seen: set[str] = set()
-    for start in sorted((one for one in subtopologies if largest[one.id]), key=lambda one: -largest[one.id]):
-        waiting = [start]
-        while waiting:
-            one = waiting.pop()
-            if one.id not in seen:
-                seen.add(one.id)
-                open_sinks = [name for name in one.repartition_sinks if name not in counts]
-                counts |= dict.fromkeys(open_sinks, largest[start.id])
-                waiting += chain.from_iterable(readers.get(name, ()) for name in open_sinks)
+            readers.setdefault(info.name, []).append(index)
+        if one.source_topics or any(info.name in counts for info in one.repartition_sources):
+            turns.append((0, index))
+    done: set[int] = set()
+    while turns:
+        number_of_round, index = heapq.heappop(turns)
+        if index not in done:
+            done.add(index)
+            one = subtopologies[index]
+            known = [existing[name] for name in one.source_topics]
+            known += [counts[info.name] for info in one.repartition_sources if info.name in counts]
+            for sink in [name for name in one.repartition_sinks if name not in counts]:
+                counts[sink] = max(known)
+                for reader in readers.get(sink, ()):
+                    heapq.heappush(turns, (number_of_round + (reader <= index), reader))
     return counts
+
+
+def _asked(subtopologies: Iterable[Subtopology]) -> dict[str, int]:
+    """What the topology says of each repartition topic's partitions; 0: nothing."""
+    asked: dict[str, int] = {}
+    for info in chain.from_iterable(one.repartition_sources for one in subtopologies):
+        asked[info.name] = max(info.partitions, asked.get(info.name, 0))
+    return asked
 
 
 def _copartitioned(known: Mapping[str, int], asked: Mapping[str, int]) -> dict[str, int]:
@@ -242,12 +253,14 @@ def _task_counts(subtopologies: Iterable[Subtopology], partitions: Mapping[str, 
 
 
 def _internal(
-    subtopologies: Iterable[Subtopology], decided: Mapping[str, int], counts: Mapping[str, int]
+    subtopologies: Collection[Subtopology], decided: Mapping[str, int], counts: Mapping[str, int]
 ) -> dict[str, TopicInfo]:
     """The internal topics as they must be, by name."""
     wanted: dict[str, TopicInfo] = {}
+    asked = _asked(subtopologies)
     for one in subtopologies:
-        wanted |= {info.name: info._replace(partitions=decided[info.name]) for info in one.repartition_sources}
+        for info in one.repartition_sources:
+            wanted[info.name] = info._replace(partitions=asked[info.name] or decided[info.name])
         wanted |= {info.name: info._replace(partitions=counts[one.id]) for info in one.changelogs}
     return wanted
 
@@ -263,6 +276,11 @@ def _missing(wanted: Mapping[str, TopicInfo], existing: Mapping[str, int]) -> tu
 def _names(group: CopartitionGroup, of: Subtopology) -> set[str]:
     sources = {of.source_topics[index] for index in group.source_topics}
     return sources | {of.repartition_sources[index].name for index in group.repartition_sources}
+
+
+def _in_order(topology: Topology) -> list[Subtopology]:
+    """As clients number them: 2 before 10."""
+    return sorted(topology.subtopologies, key=lambda one: (len(one.id), one.id))
 
 
 def _source_topics(topology: Topology) -> set[str]:

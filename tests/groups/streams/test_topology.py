@@ -105,6 +105,18 @@ def test_missing_sources_are_told_before_wrong_partitions() -> None:
     assert configured.status == Status(MISSING_SOURCES, "Source topics c are missing.")
 
 
+def test_a_repartition_topic_that_is_there_must_have_the_number_that_is_said() -> None:
+    text = "Existing topic r has different number of partitions: expected 3, found 2"
+    assert _configure(_part("0", "a", group="r", r=3), a=2, r=2).status == Status(INCORRECT, text)
+    assert _configure(_part("0", "a", group="a r", r=3), a=2, r=2).status == Status(INCORRECT, text)
+
+
+def test_what_one_subtopology_says_of_a_repartition_topic_holds_for_all_that_read_it() -> None:
+    parts = (_part("0", sinks="q", r=0), _part("1", r=3), _part("2", q=0, group="q"), _part("3", r=0, group="r"))
+    for order in (parts, parts[::-1]):
+        assert _created(_configure(*order)) == {"q": 3, "r": 3}
+
+
 def test_an_internal_topic_with_another_number_of_partitions_is_told() -> None:
     for existing in ({"r": 5, "log1": 2}, {"log1": 5}):
         wrong = {name for name, count in existing.items() if count == 5}.pop()
@@ -165,17 +177,24 @@ def test_a_changelog_has_as_many_partitions_as_its_subtopology_has_tasks(
         ),
         pytest.param(
             [_part("0", "b", "x"), _part("1", sinks="z", x=0, y=0), _part("2", "a", "y"), _part("3", z=0)],
-            {"x": 2, "y": 3, "z": 3},
-            id="the largest of what feeds it, whichever comes first",
+            {"x": 2, "y": 3, "z": 2},
+            id="the largest that is known at its turn",
         ),
-        pytest.param([_part("0", "b", "r"), _part("1", "a", "r"), _part("2", r=0)], {"r": 3}, id="two that write"),
+        pytest.param(
+            [_part("0", sinks="z", x=0, y=0), _part("1", "b", "x"), _part("2", "a", "y"), _part("3", z=0)],
+            {"x": 2, "y": 3, "z": 3},
+            id="the largest that is known at its next turn",
+        ),
+        pytest.param(
+            [_part("2", "b", "r"), _part("10", "a", "r"), _part("3", r=0)], {"r": 2}, id="the first that writes"
+        ),
         pytest.param(
             [_part("0", "a", "x", y=0), _part("1", sinks="y", x=0)], {"x": 3, "y": 3}, id="a loop that is fed"
         ),
         pytest.param([_part("0", "a", "r")], {}, id="written and never read"),
     ],
 )
-def test_a_repartition_topic_has_the_partitions_of_the_largest_that_feeds_it(
+def test_a_repartition_topic_has_the_partitions_of_the_largest_that_its_writer_reads(
     parts: list[Subtopology], created: dict[str, int]
 ) -> None:
     for order in (parts, parts[::-1]):
