@@ -234,6 +234,8 @@ def test_records_are_mapped_and_the_group_is_seen_by_kafkas_tool(bench: MakeBenc
     with mapping.running() as application:
         mapping.until_read(4)
         application.end()
+    rows = table(mapping.tool("--delete-offsets", "--all-input-topics", *of_group), "TOPIC")
+    assert {row["TOPIC"] for row in rows if row["STATUS"] == "Successful"} == {mapping.source}
     assert "success" in mapping.tool("--delete", *of_group).lower()
     assert mapping.application not in mapping.tool("--list").split()
 
@@ -299,3 +301,13 @@ def test_a_source_that_is_missing_fails_the_application(bench: MakeBench) -> Non
         assert application.told("failed")[0] == "MissingSourceTopicException"
         application.end()
     mapping.until_state("Empty")
+
+
+def test_an_internal_topic_of_another_size_fails_the_application(bench: MakeBench) -> None:
+    counting = bench("count")
+    counting.make()
+    counting.make(f"{counting.application}-KSTREAM-AGGREGATE-STATE-STORE-0000000003-changelog", partitions=3)
+    with counting.running() as application:
+        assert application.told("failed")[0] == "TopologyException"
+        application.end()
+    counting.until_state("Empty")
