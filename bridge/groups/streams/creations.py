@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from typing import Final, TypeAlias
 
-from bridge.errors import KafkaError
+from bridge.errors import BridgeError, KafkaError
 from bridge.groups.streams.model import TopicInfo
 from bridge.runtime.futures import gathered
 from bridge.telemetry import log
@@ -62,8 +62,8 @@ class InternalTopicCreations:
         try:
             await create(topic)
             _log.info("= internal topic of a streams group created", extra={"group": group_id, "topic": topic.name})
-        except KafkaError as error:
-            reason = error.message or str(error)
+        except BridgeError as error:
+            reason = (error.message if isinstance(error, KafkaError) else None) or str(error)
             self._failed[topic.name] = reason, self._now() + keep_seconds
             _log.warning(
                 "! internal topic of a streams group not created",

@@ -149,7 +149,7 @@ class StreamsGroup(EpochGroup[StreamsSnapshot]):
         following, delayed = self._assigned(following, configured, now)
         statuses += delayed
         target = NO_TASKS if now < self._delayed_until else following.targets.get(updated.id, NO_TASKS)
-        others = [one for one in following.members.values() if one.id != updated.id]
+        others = (one for one in following.members.values() if one.id != updated.id)
         reconciled = reconcile(updated, target, following.assignment_epoch, others, request.owned)
         if reconciled is not before.members.get(updated.id):
             following = replace(following, members={**following.members, updated.id: reconciled})
