@@ -17,6 +17,7 @@ from tests.support.java import (
     OLD_CLIENTS,
     OLDEST_CLIENTS,
     STREAMS,
+    STREAMS_GROUPS,
     definitions_jar,
     jars_directory,
 )
@@ -29,7 +30,7 @@ def main(only: list[str]) -> int:
     try:
         definitions_jar()
         if only != ["definitions"]:
-            for jars in (KAFKA, OLD_CLIENTS, OLDEST_CLIENTS, STREAMS, CONNECT, FLINK):
+            for jars in (KAFKA, OLD_CLIENTS, OLDEST_CLIENTS, STREAMS, STREAMS_GROUPS, CONNECT, FLINK):
                 jars_directory(jars)
             proxy_jars()
             old_kafka_python()
