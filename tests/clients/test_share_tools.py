@@ -14,7 +14,7 @@ from tests.clients.model import attempts
 from tests.clients.refusals import groups
 from tests.clients.scene import PARTITIONS, Scene
 from tests.support.group_tool import table
-from tests.support.java import KAFKA, NEWEST_TOOLS, Jars, run_tool
+from tests.support.java import KAFKA, NEWEST, Jars, run_tool
 
 SHARES = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
 ALL_GROUPS = "org.apache.kafka.tools.GroupsCommand"
@@ -77,9 +77,9 @@ def test_offsets_are_reset_and_the_lag_is_told(endpoint: Endpoint, scene: Scene,
     of_group = ["--group", group]
     beat(endpoint, group, -1)
     wanted = ["--reset-offsets", *of_group, "--topic", scene.topic, "--to-earliest", "--execute"]
-    rows = table(tool(endpoint, *wanted, jars=NEWEST_TOOLS))
+    rows = table(tool(endpoint, *wanted, jars=NEWEST))
     assert {(row["TOPIC"], row["NEW-OFFSET"]) for row in rows} == {(scene.topic, "0")}
-    rows = table(tool(endpoint, "--describe", "--offsets", *of_group, jars=NEWEST_TOOLS))
+    rows = table(tool(endpoint, "--describe", "--offsets", *of_group, jars=NEWEST))
     assert {(row["TOPIC"], row["START-OFFSET"]) for row in rows} == {(scene.topic, "0")}
     if endpoint.name == "control":  # Kafka 4.1 does not tell it
         assert {row["LAG"] for row in rows} == {"-"}

@@ -22,7 +22,7 @@ from tests.clients.transactions.confluent import ConfluentTransactions
 from tests.faults.processes import let_pass
 from tests.support.bridges import BridgeThread, settings_for
 from tests.support.group_tool import table
-from tests.support.java import STREAMS_GROUPS, compiled, java_command, run_command
+from tests.support.java import NEWEST, compiled, java_command, run_command
 from tests.support.pulsar import PulsarAddress
 
 SOURCES = Path(__file__).parent / "java_streams_groups"
@@ -35,7 +35,7 @@ _CONFIGS_OF_A_GROUP, _SET = 32, 0
 
 @pytest.fixture(scope="module")
 def classes() -> Path:
-    return compiled(SOURCES, STREAMS_GROUPS)
+    return compiled(SOURCES, NEWEST)
 
 
 @pytest.fixture(scope="module")
@@ -154,9 +154,7 @@ class Bench:
         work = self._work / f"{self._count}"
         work.mkdir()
         names = (self.address, self.application, self.topology, self.source, self.sink, str(work / "state"))
-        command = java_command(
-            "Application", *names, *settings, heap="256m", jars=STREAMS_GROUPS, classes=self._classes
-        )
+        command = java_command("Application", *names, *settings, heap="256m", jars=NEWEST, classes=self._classes)
         process = Application(command, work / "log")
         try:
             yield process
@@ -188,7 +186,7 @@ class Bench:
             let_pass(LOOK_EVERY)
 
     def tool(self, *arguments: str) -> str:
-        command = java_command(TOOL, "--bootstrap-server", self.address, *arguments, jars=STREAMS_GROUPS)
+        command = java_command(TOOL, "--bootstrap-server", self.address, *arguments, jars=NEWEST)
         return run_command(command)
 
     def close(self) -> None:

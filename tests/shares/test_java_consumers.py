@@ -14,15 +14,15 @@ import pytest
 from tests.apis.wire import unique
 from tests.support.bridges import BridgeThread
 from tests.support.driver import Driver
-from tests.support.java import KAFKA, NEWER_CLIENTS, NEWEST_TOOLS, Jars, java_driver
+from tests.support.java import KAFKA, NEWER_CLIENTS, NEWEST, Jars, java_driver
 
 SOURCES = Path(__file__).parent / "java"
 _POLL_MS = 1000
 _MOST_POLLS = 60
 _LOCK_MS = 15_000
 """The least that a group may have."""
-ALL = [KAFKA, NEWER_CLIENTS, NEWEST_TOOLS]
-KIP_1222 = pytest.mark.parametrize("jars", [NEWER_CLIENTS, NEWEST_TOOLS], ids=lambda jars: jars.name)
+ALL = [KAFKA, NEWER_CLIENTS, NEWEST]
+KIP_1222 = pytest.mark.parametrize("jars", [NEWER_CLIENTS, NEWEST], ids=lambda jars: jars.name)
 """Consumers of Kafka 4.2 and later: locks are renewed, and the number of records is kept (KIP-1206)."""
 
 

@@ -15,7 +15,7 @@ from tests.support.java import (
     FLINK,
     KAFKA,
     NEWER_CLIENTS,
-    NEWEST_TOOLS,
+    NEWEST,
     OLD_CLIENTS,
     OLDEST_CLIENTS,
     SPRING,
@@ -32,8 +32,8 @@ def main(only: list[str]) -> int:
     try:
         definitions_jar()
         if only != ["definitions"]:
-            newer = NEWER_CLIENTS, NEWEST_TOOLS, SPRING
-            for jars in (KAFKA, *newer, OLD_CLIENTS, OLDEST_CLIENTS, STREAMS, CONNECT, FLINK):
+            clients = OLDEST_CLIENTS, OLD_CLIENTS, NEWER_CLIENTS, NEWEST
+            for jars in (KAFKA, *clients, STREAMS, SPRING, CONNECT, FLINK):
                 jars_directory(jars)
             proxy_jars()
             old_kafka_python()

@@ -15,7 +15,6 @@ from tests.support.driver import Driver
 from tests.support.programs import require
 
 KAFKA_VERSION = "4.1.1"
-STREAMS_GROUPS_VERSION = "4.3.1"
 """Whose clients have streams groups: they are not ready in 4.1."""
 OLD_KAFKA_VERSION = "3.9.1"
 OLDEST_KAFKA_VERSION = "2.8.2"
@@ -52,20 +51,14 @@ def _clients(version: str) -> Jars:
 
 
 NEWER_CLIENTS = _clients(NEWER_KAFKA_VERSION)
-NEWEST_TOOLS = Jars(f"kafka-tools-{NEWEST_KAFKA_VERSION}", ((_APACHE, "kafka-tools", NEWEST_KAFKA_VERSION), _LOGGING))
-"""With the client of this version."""
+NEWEST = Jars(
+    f"kafka-streams-{NEWEST_KAFKA_VERSION}",
+    ((_APACHE, "kafka-streams", NEWEST_KAFKA_VERSION), (_APACHE, "kafka-tools", NEWEST_KAFKA_VERSION), _LOGGING),
+)
+"""Streams, the tools and the client of this version."""
 OLD_CLIENTS = _clients(OLD_KAFKA_VERSION)
 OLDEST_CLIENTS = _clients(OLDEST_KAFKA_VERSION)
 STREAMS = Jars(f"kafka-streams-{KAFKA_VERSION}", ((_APACHE, "kafka-streams", KAFKA_VERSION), _LOGGING))
-STREAMS_GROUPS = Jars(
-    f"kafka-streams-{STREAMS_GROUPS_VERSION}",
-    (
-        (_APACHE, "kafka-streams", STREAMS_GROUPS_VERSION),
-        (_APACHE, "kafka-tools", STREAMS_GROUPS_VERSION),
-        _LOGGING,
-    ),
-)
-"""With the tools of the same version."""
 CONNECT = Jars(
     f"kafka-connect-{KAFKA_VERSION}",
     (

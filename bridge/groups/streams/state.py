@@ -45,6 +45,7 @@ _FIRST_VERSION_WITH_EPOCHS = 9
 """Of OffsetCommit: an older one has no way to be told STALE_MEMBER_EPOCH."""
 _FIRST_EPOCH = 1
 """Of a group that has no members yet, and of the assignment that nobody has a task by."""
+_MOST_MILLISECONDS = 1 << 30
 _DELAYED = "The assignment waits for the initial rebalance delay."
 _TOO_SOON = "The assignment waits for the assignment interval."
 
@@ -117,7 +118,8 @@ class StreamsGroup(EpochGroup[StreamsSnapshot]):
         self._delayed_until = -inf
         self._assigned_at = -inf
         self._shutdown_by = ""
-        self._endpoint_epoch = 0
+        # nothing that a member may know from another coordinator
+        self._endpoint_epoch = int(now * 1000) % _MOST_MILLISECONDS if self.snapshot.epoch else 0
         self._configured: tuple[Topology, Mapping[str, TopicFacts], Configured] | None = None
 
     # ---- events ------------------------------------------------------------------------------------------------------
