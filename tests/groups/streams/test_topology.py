@@ -181,6 +181,11 @@ def test_a_changelog_has_as_many_partitions_as_its_subtopology_has_tasks(
             id="the largest that is known at its turn",
         ),
         pytest.param(
+            [_part("0", sinks="z", x=0, y=0), _part("1", "b", "x"), _part("2", "a", "y"), _part("3", z=0)],
+            {"x": 2, "y": 3, "z": 3},
+            id="the largest that is known at its next turn",
+        ),
+        pytest.param(
             [_part("2", "b", "r"), _part("10", "a", "r"), _part("3", r=0)], {"r": 2}, id="the first that writes"
         ),
         pytest.param(
