@@ -5,7 +5,6 @@ v0 is the only version. It is flexible.
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import field
 from typing import Any, Final
 
 from bridge.apis.consumer_group_heartbeat import require
@@ -123,7 +122,7 @@ class Response:
     heartbeat_interval_ms: Int32 = 0
     acceptable_recovery_lag: Int32 = 0
     task_offset_interval_ms: Int32 = 0
-    status: list[Status] | None = field(default_factory=list)
+    status: list[Status] | None = None
     active_tasks: list[TaskIds] | None = None
     standby_tasks: list[TaskIds] | None = None
     warmup_tasks: list[TaskIds] | None = None
@@ -149,9 +148,9 @@ async def _answer(
     try:
         answer = await beat
     except KafkaError as error:
-        return Response(error_code=error.code, error_message=error.message or None)
+        return Response(error_code=error.code, error_message=error.message or None, status=[])
     if epoch < JOINING:
-        return Response(error_code=ErrorCode.NONE, member_id=answer.member_id, member_epoch=answer.epoch)
+        return Response(error_code=ErrorCode.NONE, member_id=answer.member_id, member_epoch=answer.epoch, status=[])
     status = [Status(status_code=one.code, status_detail=one.detail) for one in answer.statuses]
     if answer.to_create:
         more = await internal_topics.begin(group_id, answer.to_create, broker, session)
