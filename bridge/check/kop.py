@@ -33,7 +33,7 @@ async def _examine(admin: Admin, namespace: str) -> list[Finding]:
         detail = f"it runs: {attached} of its producers and readers are on {_OFFSETS} of {namespace}. Each of the two "
         detail += "coordinates groups without the other, so one stays stopped while the other serves"
         findings.append(Finding(_NAME, Severity.RISK, detail, _STOP))
-    detail = f"groups have committed in {namespace}; the bridge begins with none of it"
+    detail = f"groups have committed in {namespace}; the bridge knows what was imported of it"
     findings.append(Finding(_NAME, Severity.RISK, detail, _IMPORT.format(namespace)))
     if _TRANSACTIONS in own:
         detail = (

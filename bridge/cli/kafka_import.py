@@ -1,8 +1,8 @@
 """`bridge import kafka`: takes over what is not in records: topics, their configs, ACLs, quotas.
 
-Both sides are asked as any client asks them, a real Kafka and a running bridge. Nothing that is there already is
-changed back: what the bridge has of its own stays. Each item is judged by the bridge alone, so its answer is the reason
-why one cannot be taken. Running it again does what is left.
+Both sides are asked as any client asks them, a real Kafka and a running bridge. What the bridge has already stays as it
+is, unless `--replace` says otherwise. Each item is judged by the bridge alone, so its answer is the reason why one
+cannot be taken. Running it again does what is left.
 """
 
 import argparse
@@ -16,6 +16,7 @@ from bridge.cli.kop.moving import kafka_errors
 from bridge.cli.table import printable, table
 from bridge.errors import SettingsError
 from bridge.kafka.error_codes import ErrorCode
+from bridge.storage.names import INTERNAL
 
 if TYPE_CHECKING:
     from bridge.pipeline.endpoint import KafkaEndpoint
@@ -54,6 +55,12 @@ class Item(NamedTuple):
         name = ErrorCode(error).name if known else str(error)
         return self._replace(reason=f"{name}: {message}" if message else name, refused=True)
 
+    def beside(self, here: object, value: object) -> "Item":
+        """With what the bridge has of it; None: nothing."""
+        if here is None:
+            return self
+        return self._replace(reason=_THERE if here == value else f"it is {here} here")
+
     @property
     def is_there(self) -> bool:
         """Whether there was nothing to do."""
@@ -69,15 +76,14 @@ def carry(options: argparse.Namespace, out: TextIO) -> int:
     SettingsError where nothing can be asked, StartupError where a side does not answer.
     """
     wanted = _kinds(options.what)
-    fits = re.compile(options.topics) if options.topics else None
     with ExitStack() as stack:
         source, target = (stack.enter_context(_endpoint(options, name)) for name in ("from", "bootstrap"))
-        topics = _Topics(source, target, options.dry_run, fits)
+        topics = _Topics(source, target, options)
         ways: dict[str, Callable[[], Iterable[Item]]] = {
             "topics": topics.create,
             "configs": topics.configure,
             "acls": lambda: _acls(source, target, options.dry_run),
-            "quotas": lambda: _quotas(source, target, options.dry_run),
+            "quotas": lambda: _quotas(source, target, options),
             "users": lambda: _users(source, target),
         }
         items = [item for kind in wanted for item in ways[kind]()]
@@ -106,11 +112,11 @@ def _endpoint(options: argparse.Namespace, name: str) -> Any:
 class _Topics:
     """The source's topics, and what the target has of them."""
 
-    def __init__(
-        self, source: "KafkaEndpoint", target: "KafkaEndpoint", dry_run: bool, fits: "re.Pattern[str] | None"
-    ) -> None:
-        self._source, self._target, self._dry_run = source, target, dry_run
-        names = sorted(name for name in source.topics() if not name.startswith("__"))
+    def __init__(self, source: "KafkaEndpoint", target: "KafkaEndpoint", options: argparse.Namespace) -> None:
+        self._source, self._target = source, target
+        self._dry_run, self._replace = options.dry_run, options.replace
+        fits = re.compile(options.topics) if options.topics else None
+        names = sorted(source.topics() - INTERNAL)
         self._names = [name for name in names if fits is None or fits.fullmatch(name)]
         self._there = target.topics()
 
@@ -132,14 +138,15 @@ class _Topics:
 
     def configure(self) -> Iterator[Item]:
         """The configs that topics have of their own."""
-        here = _configs(self._target, [name for name in self._names if name in self._there])
-        for name, configs in _configs(self._source, self._names).items():
+        here, problems = _configs(self._target, [name for name in self._names if name in self._there])
+        theirs, others = _configs(self._source, self._names)
+        yield from (*others, *problems)
+        for name, configs in theirs.items():
             for config, value in sorted(configs.items()):
-                item = Item("config", name, f"{config}={value}")
-                if here.get(name, {}).get(config) == value:
-                    yield item._replace(reason=_THERE)
-                else:
-                    yield item.judged(*self._set(name, config, value))
+                item = Item("config", name, f"{config}={value}").beside(here.get(name, {}).get(config), value)
+                if not item.reason or (self._replace and not item.is_there):
+                    item = item._replace(reason="").judged(*self._set(name, config, value))
+                yield item
 
     def _set(self, name: str, config: str, value: str) -> tuple[int, str | None]:
         from kafka.protocol.admin import IncrementalAlterConfigsRequest
@@ -159,25 +166,29 @@ class _Topics:
         return answer.error_code, answer.error_message
 
 
-def _configs(endpoint: "KafkaEndpoint", names: list[str]) -> dict[str, dict[str, str]]:
-    """What each topic has of its own."""
+def _configs(endpoint: "KafkaEndpoint", names: list[str]) -> tuple[dict[str, dict[str, str]], list[Item]]:
+    """What each topic has of its own, and those that were refused."""
     from kafka.protocol.admin import DescribeConfigsRequest
 
+    found: dict[str, dict[str, str]] = {}
+    refused = []
     if not names:
-        return {}
+        return found, refused
     asked = DescribeConfigsRequest(resources=[(_TOPIC, name, None) for name in names], min_version=1)
-    found = {}
     for one in endpoint.ask(asked).results:
+        if one.error_code:
+            refused.append(Item("config", one.resource_name, "").judged(one.error_code, one.error_message))
         found[one.resource_name] = {
             config.name: config.value
             for config in one.configs
             if config.config_source == _ITS_OWN and config.value is not None
         }
-    return found
+    return found, refused
 
 
 # ---- ACLs, quotas, users ---------------------------------------------------------------------------------------------
 
+_NO_ACLS: Final = ErrorCode.SECURITY_DISABLED.name
 _Acl = tuple[int, str, int, str, str, int, int]
 """Resource and its name, pattern, principal, host, operation, permission."""
 
@@ -187,7 +198,7 @@ def _acls(source: "KafkaEndpoint", target: "KafkaEndpoint", dry_run: bool) -> It
 
     theirs, problem = _described_acls(source)
     if problem:
-        yield Item("acl", "", "", f"Kafka: {problem}")
+        yield Item("acl", "", "", f"Kafka: {problem}", refused=not problem.startswith(_NO_ACLS))
         return
     ours, problem = _described_acls(target)
     missing = [acl for acl in sorted(theirs) if acl not in ours]
@@ -232,44 +243,55 @@ def _acl_item(acl: _Acl) -> Item:
 _Entity = tuple[tuple[str, str | None], ...]
 
 
-def _quotas(source: "KafkaEndpoint", target: "KafkaEndpoint", dry_run: bool) -> Iterator[Item]:
+def _quotas(source: "KafkaEndpoint", target: "KafkaEndpoint", options: argparse.Namespace) -> Iterator[Item]:
     from kafka.protocol.admin import AlterClientQuotasRequest
 
-    here = _described_quotas(target)
-    for (entity, key), value in sorted(_described_quotas(source).items(), key=repr):
+    here, problems = _described_quotas(target)
+    theirs, others = _described_quotas(source)
+    yield from (*others, *problems)
+    for (entity, key), value in sorted(theirs.items(), key=repr):
         of = ", ".join(f"{kind} {'(default)' if name is None else name}" for kind, name in entity)
-        item = Item("quota", of, f"{key}={value:g}")
-        if here.get((entity, key)) == value:
-            yield item._replace(reason=_THERE)
-            continue
-        entries = [(list(entity), [(key, value, False)])]
-        (answer,) = target.ask(AlterClientQuotasRequest(entries=entries, validate_only=dry_run)).entries
-        yield item.judged(answer.error_code, answer.error_message)
+        item = Item("quota", of, f"{key}={value:g}").beside(here.get((entity, key)), value)
+        if not item.reason or (options.replace and not item.is_there):
+            asked = AlterClientQuotasRequest(
+                entries=[(list(entity), [(key, value, False)])], validate_only=options.dry_run
+            )
+            (answer,) = target.ask(asked).entries
+            item = item._replace(reason="").judged(answer.error_code, answer.error_message)
+        yield item
 
 
-def _described_quotas(endpoint: "KafkaEndpoint") -> dict[tuple[_Entity, str], float]:
+def _described_quotas(endpoint: "KafkaEndpoint") -> tuple[dict[tuple[_Entity, str], float], list[Item]]:
+    """All of a side's, and why they are not told."""
     from kafka.protocol.admin import DescribeClientQuotasRequest
 
     answer = endpoint.ask(DescribeClientQuotasRequest(components=[], strict=False))
     found: dict[tuple[_Entity, str], float] = {}
+    if answer.error_code:
+        return found, [Item("quota", "", "").judged(answer.error_code, answer.error_message)]
     for one in answer.entries or ():
         entity = tuple(sorted((part.entity_type, part.entity_name) for part in one.entity))
         found |= {(entity, value.key): value.value for value in one.values}
-    return found
+    return found, []
 
 
 def _users(source: "KafkaEndpoint", target: "KafkaEndpoint") -> Iterator[Item]:
     """Each that logs in by SCRAM: Kafka keeps what is made of a password, and tells nobody."""
-    here = _scram_users(target)
-    for user in sorted(_scram_users(source)):
+    here, problems = _scram_users(target)
+    theirs, others = _scram_users(source)
+    yield from (*others, *problems)
+    for user in sorted(theirs):
         yield Item("user", user, "SCRAM", _THERE if user in here else _NOT_TOLD)
 
 
-def _scram_users(endpoint: "KafkaEndpoint") -> set[str]:
+def _scram_users(endpoint: "KafkaEndpoint") -> tuple[set[str], list[Item]]:
+    """All of a side's, and why they are not told."""
     from kafka.protocol.admin import DescribeUserScramCredentialsRequest
 
     answer = endpoint.ask(DescribeUserScramCredentialsRequest(users=None))
-    return {one.user for one in answer.results if not one.error_code}
+    if answer.error_code:
+        return set(), [Item("user", "", "").judged(answer.error_code, answer.error_message)]
+    return {one.user for one in answer.results if not one.error_code}, []
 
 
 # ---- what is told ----------------------------------------------------------------------------------------------------

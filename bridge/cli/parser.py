@@ -170,6 +170,7 @@ def _add_import(parser: argparse.ArgumentParser) -> tuple[argparse.ArgumentParse
         "--what", default="topics,configs,acls,quotas,users", metavar="A,B", help="of topics,configs,acls,quotas,users"
     )
     other.add_argument("--topics", metavar="REGEX", help="topics and configs of those that it fits alone")
+    other.add_argument("--replace", action="store_true", help="also where the bridge has another value")
     other.add_argument("--dry-run", action="store_true", help="tell what would be taken, and take nothing")
     kop = _command(actions, "kop", "take the offsets that groups committed in Kafka-on-Pulsar", "import")
     kop.add_argument("--bootstrap", metavar="HOST:PORT", required=True, help="a running bridge, which commits them")

@@ -109,6 +109,30 @@ def test_all_that_can_be_taken_is_and_the_rest_has_its_reason(kafka: str, bridge
     assert "principal=User:bob, host=10.0.0.1, operation=WRITE, permissionType=DENY" in listed
 
 
+def test_what_the_bridge_has_of_its_own_stays_unless_it_is_to_be_replaced(kafka: str, bridge: BridgeThread) -> None:
+    at = ("--bootstrap-server", bridge.kafka)
+    run_tool(TOPICS, *at, "--create", "--topic", "orders", "--partitions", "3", "--config", "retention.ms=5000")
+    retention = ("config", "orders", "retention.ms=86400000")
+    assert run(kafka, bridge.kafka, "--what", "configs")[1][retention] == "it is 5000 here"
+    assert run(kafka, bridge.kafka, "--what", "configs", "--replace")[1][retention] == ""
+    assert run(kafka, bridge.kafka, "--what", "configs", "--replace")[1][retention] == "there already"
+
+
+def test_what_may_not_be_asked_is_told(kafka: str, pulsar: PulsarAddress) -> None:
+    closed = settings_for(pulsar, pulsar.create_namespace()).with_values(
+        kafka={"authorizer": "kafka", "super_users": ""}
+    )
+    source = BridgeThread(closed)
+    source.start()
+    try:
+        code, found = run(source.kafka, kafka, "--what", "quotas,users,acls")
+    finally:
+        source.stop()
+    assert code == 1
+    assert {kind for kind, _, _ in found} == {"quota", "user", "acl"}
+    assert all("CLUSTER_AUTHORIZATION_FAILED" in reason for reason in found.values())
+
+
 def test_a_part_is_taken_alone(kafka: str, bridge: BridgeThread) -> None:
     code, found = run(kafka, bridge.kafka, "--what", "configs,topics", "--topics", "pay.*")
     assert code == 0
