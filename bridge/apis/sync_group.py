@@ -66,7 +66,13 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         protocol_name=request.protocol_name,
         assignments={one.member_id: one.assignment for one in request.assignments},
     )
-    synced = await broker.groups.sync(request.group_id, sync)
+    try:
+        synced = await broker.groups.sync(request.group_id, sync)
+    except KafkaError as error:
+        # as Kafka does: its rebalance is lost with who coordinated it, so it joins again
+        if error.code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            raise
+        return _response(Synced(ErrorCode.REBALANCE_IN_PROGRESS))
     return _response(synced.result()) if synced.done() else DeferredResponse(synced, _response)
 
 

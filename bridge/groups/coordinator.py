@@ -14,6 +14,7 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from enum import StrEnum
+from functools import partial
 from typing import Any, Final, ParamSpec, TypeVar
 from uuid import UUID
 
@@ -36,7 +37,7 @@ from bridge.groups.offsets import SHARE_GROUP, UNKNOWN_GROUP, OffsetRetention
 from bridge.groups.share.coordinator import MOST_SHARE_MEMBERS, ShareGroups
 from bridge.groups.share.state import ShareGroup
 from bridge.groups.share.states import Place, ShareStates, Summary
-from bridge.groups.store.records import Key, StoredGroup
+from bridge.groups.store.records import Key, StoredGroup, member_key
 from bridge.groups.store.saving import GroupRecordStore, error_of, submit
 from bridge.groups.store.visible import confirm_decided
 from bridge.groups.streams.coordinator import StreamsGroups
@@ -108,6 +109,7 @@ class GroupCoordinator:
         self._active = True
         self._resuming: set[asyncio.Task[None]] = set()
         self._moving: dict[str, asyncio.Future[None]] = {}  # what stores groups that change their type
+        self._doubtful: dict[str, set[Key]] = {}  # by group: what a change that failed may still come to store
         store.on_owned.append(self._take_over)
         store.on_lost.append(self.unload)
 
@@ -429,6 +431,7 @@ class GroupCoordinator:
 
     def unload(self, lost: Callable[[str], bool]) -> None:
         """Another node coordinates these groups now: members that wait must look for it."""
+        self._doubtful = {name: keys for name, keys in self._doubtful.items() if not lost(name)}
         self._classic.unload(lost)
         self._consumer.unload(lost)
         self._share.unload(lost)
@@ -471,7 +474,7 @@ class GroupCoordinator:
     ) -> LoadedClassicGroup | None:
         """The group, from memory or from the store; None: there is none of the classic protocol."""
         loaded = self._classic.loaded.get(group_id)
-        if loaded is not None:
+        if loaded is not None or (not create and self._is_in_memory(group_id)):
             return loaded
         stored = await self._load(group_id, confirmed)
         loaded = self._classic.loaded.get(group_id)
@@ -539,11 +542,11 @@ class GroupCoordinator:
                 return groups.loaded[group_id]
         if group_id in self._classic.loaded:
             return None
-        found: LoadedGroup[Any] | None = (
-            self._consumer.load(group_id, stored)
-            or self._share.load(group_id, stored)
-            or self._streams.load(group_id, stored)
-        )
+        consumer = self._consumer.load(group_id, stored)
+        if consumer is not None:
+            consumer.unconfirmed |= self._doubtful.pop(group_id, set())
+            return consumer
+        found: LoadedGroup[Any] | None = self._share.load(group_id, stored) or self._streams.load(group_id, stored)
         return found
 
     def _is_in_memory(self, group_id: str) -> bool:
@@ -562,9 +565,12 @@ class GroupCoordinator:
 
     async def _load(self, group_id: str, confirmed: bool) -> StoredGroup:
         """What is stored of a group; all of one type."""
-        while group_id in self._moving:
-            await asyncio.wait([self._moving[group_id]])
-        return await self._store.load(group_id, confirmed=confirmed)
+        while True:
+            while group_id in self._moving:
+                await asyncio.wait([self._moving[group_id]])
+            stored = await self._store.load(group_id, confirmed=confirmed)
+            if group_id not in self._moving:
+                return stored
 
     async def _upgrade(self, group_id: str, stored: StoredGroup) -> bool:
         """Whether it was a classic group with members, and is a consumer group now; KafkaError if it cannot be one."""
@@ -586,7 +592,9 @@ class GroupCoordinator:
         # from here on nothing waits until the group is on its way
         snapshot = migration.consumer_group(classic.group, view)
         self._classic.hand_over(classic)
-        moving = self._move(group_id, self._consumer.records_of(group_id, snapshot))
+        former = (member_key(group_id, one) for one in self._store.known(group_id).members)
+        records: dict[Key, bytes | None] = {**dict.fromkeys(former), **self._consumer.records_of(group_id, snapshot)}
+        moving = self._move(group_id, records)
         await asyncio.wait([moving])
         error = error_of(moving)
         if error:
@@ -596,7 +604,7 @@ class GroupCoordinator:
 
     def _may_upgrade(self, group: ClassicGroup) -> bool:
         of_consumers = group.protocol_type == consumer_protocol.TYPE
-        return self._upgrades and of_consumers and len(group.members) <= self._most_consumers
+        return self._upgrades and of_consumers and len(group.members) < self._most_consumers
 
     def _downgrade(
         self, group_id: str, record: GroupRecord, records: Mapping[Key, bytes | None], waiting: list[Waiting]
@@ -618,8 +626,14 @@ class GroupCoordinator:
     def _move(self, group_id: str, records: Mapping[Key, bytes | None]) -> "asyncio.Future[None]":
         """Store a group as of another type; until then nobody loads it."""
         moving = self._moving[group_id] = submit(self._store, group_id, records)
-        moving.add_done_callback(lambda _: self._moving.pop(group_id))
+        moving.add_done_callback(partial(self._moved, group_id, records.keys()))
         return moving
+
+    def _moved(self, group_id: str, keys: Collection[Key], moving: "asyncio.Future[None]") -> None:
+        del self._moving[group_id]
+        self._doubtful.pop(group_id, None)
+        if moving.cancelled() or moving.exception() is not None:
+            self._doubtful[group_id] = set(keys)
 
     # ---- groups that come and go -------------------------------------------------------------------------------------
 

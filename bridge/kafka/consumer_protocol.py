@@ -58,9 +58,9 @@ def read_subscription(data: bytes) -> Subscription:
     return _read(Subscription, data)
 
 
-def read_assignment(data: bytes) -> list[tuple[str, int]]:
-    """Topics and partitions in the assignment of a member, which has none by no bytes at all; DecodeError."""
-    return flat(_read(Assignment, data).assigned_partitions) if data else []
+def read_assignment(data: bytes) -> Assignment:
+    """A member's assignment, which is none by no bytes at all; DecodeError."""
+    return _read(Assignment, data) if data else Assignment(assigned_partitions=[])
 
 
 def write_assignment(assigned: Mapping[str, Iterable[int]], version: int) -> bytes:

@@ -164,8 +164,11 @@ class ClassicGroups:
             self._kill(loaded, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def hand_over(self, loaded: LoadedClassicGroup) -> None:
-        """Drop a group that becomes a consumer group with its members: those that wait join again."""
-        self._kill(loaded, ErrorCode.REBALANCE_IN_PROGRESS)
+        """Drop a group that becomes a consumer group with its members: those that wait join again.
+
+        Kafka says REBALANCE_IN_PROGRESS to a JoinGroup, too. Old clients do not know that it can be.
+        """
+        self._kill(loaded, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
     def take_over(self, group_id: str, record: GroupRecord) -> None:
         """Take in a group that was a consumer group, as it is stored: its members are asked to join again.
@@ -254,8 +257,8 @@ class ClassicGroups:
             _log.info("= group deleted", extra={"group": loaded.group.id, "generation": loaded.group.generation})
             self._kill(loaded, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
-    def _kill(self, loaded: LoadedClassicGroup, error: ErrorCode) -> None:
-        loaded.group.kill(error)
+    def _kill(self, loaded: LoadedClassicGroup, error: ErrorCode, of_join: ErrorCode | None = None) -> None:
+        loaded.group.kill(error, of_join)
         self._carry_out(loaded)
         self._drop(loaded)
 

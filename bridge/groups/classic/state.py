@@ -233,10 +233,10 @@ class ClassicGroup:
         for _, act in sorted((one for one in due if one[0] <= now), key=lambda one: one[0]):
             act(now)
 
-    def kill(self, error: ErrorCode) -> None:
-        """The group is deleted or another node's: every held request gets the error."""
+    def kill(self, error: ErrorCode, of_join: ErrorCode | None = None) -> None:
+        """The group is deleted or another node's: every held request gets the error, a JoinGroup perhaps its own."""
         for member in self.members:
-            self._answer_join(member, Joined(error, member.id))
+            self._answer_join(member, Joined(of_join or error, member.id))
             self._answer_sync(member, Synced(error))
         self.members = MemberRegistry()
         self.sessions = Sessions(self.members)

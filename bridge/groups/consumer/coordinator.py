@@ -15,8 +15,8 @@ from bridge.groups.consumer import migration
 from bridge.groups.consumer.model import GroupSnapshot, View
 from bridge.groups.consumer.state import ConsumerGroup
 from bridge.groups.consumer.topics import ALL_CLIENTS
-from bridge.groups.epochs.coordinator import LoadedGroup, SubscribedGroups, Waiting
-from bridge.groups.epochs.group import EpochGroupConfig
+from bridge.groups.epochs.coordinator import LOOK_AGAIN, LoadedGroup, SubscribedGroups, Waiting
+from bridge.groups.epochs.group import EpochGroupConfig, MemberHeartbeat
 from bridge.groups.epochs.records import CONSUMER
 from bridge.groups.store.records import Key, group_key, member_key
 from bridge.kafka import consumer_protocol
@@ -70,9 +70,19 @@ class ConsumerGroups(SubscribedGroups[ConsumerGroup]):
         self, loaded: LoadedGroup[ConsumerGroup], member_id: str, instance_id: str | None, generation: int
     ) -> ErrorCode:
         """A classic member's heartbeat; its answer."""
-        return await self._do(
-            loaded, lambda group, now: group.classic_heartbeat(member_id, instance_id, generation, now)
-        )
+
+        def beat(view: View | None) -> "asyncio.Future[ErrorCode]":
+            return self._do(
+                loaded, lambda group, now: group.classic_heartbeat(member_id, instance_id, generation, view, now)
+            )
+
+        now = self._clock.time()
+        if loaded.seconds_since_look("", now) <= LOOK_AGAIN or loaded.looking.locked():
+            return await beat(None)
+        async with loaded.looking:
+            request = MemberHeartbeat(member_id, generation)
+            answer = beat(await self._look(loaded, request, False, ALL_CLIENTS))
+        return await answer
 
     def remove(self, loaded: LoadedGroup[ConsumerGroup], leaving: Iterable[Leave]) -> "asyncio.Future[list[ErrorCode]]":
         """A LeaveGroup, of classic members or of an administrator."""
@@ -81,29 +91,31 @@ class ConsumerGroups(SubscribedGroups[ConsumerGroup]):
     # ---- from one protocol to the other ------------------------------------------------------------------------------
 
     def records_of(self, group_id: str, snapshot: GroupSnapshot) -> Mapping[Key, bytes | None]:
-        """What stores a group that was a classic one."""
-        return self.format.changes(group_id, GroupSnapshot(), snapshot, int(self._wall() * 1000))
+        """What stores a group that was a classic one: its type last, for many members take several entries."""
+        records = self.format.changes(group_id, GroupSnapshot(), snapshot, int(self._wall() * 1000))
+        own = group_key(group_id)
+        return {**{key: value for key, value in records.items() if key != own}, own: records[own]}
 
     def displace(self, loaded: LoadedGroup[ConsumerGroup]) -> None:
-        """Drop a group that becomes a classic one; INCONSISTENT_GROUP_PROTOCOL where it has members."""
+        """Drop a group that becomes a classic one; COORDINATOR_LOAD_IN_PROGRESS where it has got members meanwhile."""
         if loaded.group.snapshot.members:
-            text = f"Group {loaded.group.id} is of the consumer protocol."
-            raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text)
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"Group {loaded.group.id} has members now.")
         self._drop(loaded, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def _turns(self, loaded: LoadedGroup[ConsumerGroup]) -> bool:
-        """Whether the last member of the new protocol has gone."""
-        after, group_id = loaded.group.snapshot, loaded.group.id
-        if self.on_classic is None or not after.only_classic or loaded.stored.only_classic:
+        """Whether the last member of the new protocol has gone, or one of the others where there was none."""
+        before, after, group_id = loaded.stored, loaded.group.snapshot, loaded.group.id
+        if self.on_classic is None or not after.only_classic or len(after.members) > self.most_classic:
             return False
-        if len(after.members) > self.most_classic:
+        if before.only_classic and before.members.keys() <= after.members.keys():
             return False
         record = replace(migration.classic_group(after), since_ms=int(self._wall() * 1000))
-        members: dict[Key, None] = dict.fromkeys(member_key(group_id, one) for one in loaded.stored.members)
         waiting, loaded.waiting = loaded.waiting, []
         self._drop(loaded, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        gone: dict[Key, bytes | None] = dict.fromkeys(loaded.unconfirmed)
-        self.on_classic(group_id, record, gone | members | {group_key(group_id): encode_classic(record)}, waiting)
+        records: dict[Key, bytes | None] = {group_key(group_id): encode_classic(record)}  # first: as above
+        gone = loaded.unconfirmed | {member_key(group_id, one) for one in before.members}
+        records |= dict.fromkeys(gone - records.keys())
+        self.on_classic(group_id, record, records, waiting)
         return True
 
     def _machine(self, group_id: str, limits: EpochGroupConfig, now: float, snapshot: GroupSnapshot) -> ConsumerGroup:

@@ -53,20 +53,29 @@ def heartbeat_of(request: Join, view: View) -> MemberHeartbeat:
     )
 
 
-def assignment_of(member: ConsumerMember, view: View) -> bytes:
-    """What a classic member is told that it has."""
+def assignment_of(member: ConsumerMember, view: View, *, revoking: bool = False) -> bytes:
+    """What a classic member is told that it has; `revoking`: with what it has yet to give back."""
     terms = member.classic
     version = consumer_protocol.version_of(terms.protocols[0][1]) if terms is not None else consumer_protocol.NEWEST
-    return consumer_protocol.write_assignment(_by_name(member.assigned, view), version)
+    found = dict(_by_name(member.assigned, view))
+    for topic, numbers in _by_name(member.revoking, view).items() if revoking else ():
+        found[topic] = found.get(topic, frozenset()) | numbers
+    return consumer_protocol.write_assignment(found, version)
 
 
 def topics_of(group: ClassicGroup) -> frozenset[str]:
     """All that must be known of topics to make a consumer group of it; GROUP_ID_NOT_FOUND where it cannot be one."""
+    names = set[str]()
     try:
-        names = [name for one in group.members for name, _ in consumer_protocol.read_assignment(one.assignment)]
-        return frozenset(names).union(*(_subscription(group, one).topics for one in group.members))
+        for one in group.members:
+            subscription, given = _subscription(group, one), consumer_protocol.read_assignment(one.assignment)
+            if given.user_data:  # Kafka Streams, for one: its members could not do without
+                raise _refused(group, "an assignor of its own says more than partitions")
+            names.update(subscription.topics)
+            names.update(part.topic for part in (*given.assigned_partitions, *subscription.owned_partitions))
     except DecodeError:
         raise _refused(group, "the embedded consumer protocol is malformed") from None
+    return frozenset(names)
 
 
 def consumer_group(group: ClassicGroup, view: View) -> GroupSnapshot:
@@ -75,6 +84,7 @@ def consumer_group(group: ClassicGroup, view: View) -> GroupSnapshot:
     A member that has not been told its id yet is left out: it joins again without one.
     """
     epoch = max(group.generation, 1)
+    assigned = _assigned(group, view)
     members = {}
     for one in group.members:
         if one.new:
@@ -90,16 +100,32 @@ def consumer_group(group: ClassicGroup, view: View) -> GroupSnapshot:
             topics=frozenset(subscription.topics),
             epoch=epoch,
             previous_epoch=epoch,
-            assigned=_by_id(consumer_protocol.read_assignment(one.assignment), view),
+            assigned=assigned[one.id],
             classic=ClassicTerms(one.session_timeout_ms, one.protocols),
         )
-    places = [(topic, number) for one in members.values() for topic in one.assigned for number in one.assigned[topic]]
-    if len(places) > len(set(places)):
-        raise _refused(group, "members share partitions")
     targets = {one.id: one.assigned for one in members.values()}
     wanted = frozenset[str]().union(*(one.topics for one in members.values()))
     topics = {name: facts for name, facts in view.topics.items() if name in wanted}
-    return GroupSnapshot(epoch, epoch, members, View(topics), targets)
+    return GroupSnapshot(epoch + 1, epoch, members, View(topics), targets)  # there is no target yet for all of it
+
+
+def _assigned(group: ClassicGroup, view: View) -> dict[str, Assignment]:
+    """What each member has: by its assignment, or, where that was given up, by what it says that it has kept."""
+    found: dict[str, Assignment] = {}
+    taken = set[tuple[str, int]]()
+    for one in group.members:
+        places = consumer_protocol.flat(consumer_protocol.read_assignment(one.assignment).assigned_partitions)
+        if not taken.isdisjoint(places):
+            raise _refused(group, "members share partitions")
+        taken.update(places)
+        found[one.id] = _by_id(places, view)
+    for one in group.members:
+        if not one.assignment:
+            kept = consumer_protocol.flat(_subscription(group, one).owned_partitions)
+            places = [place for place in kept if place not in taken]
+            taken.update(places)
+            found[one.id] = _by_id(places, view)
+    return found
 
 
 def classic_group(group: GroupSnapshot) -> GroupRecord:
@@ -120,7 +146,7 @@ def classic_group(group: GroupSnapshot) -> GroupRecord:
             session_timeout_ms=one.session_timeout_ms,
             rebalance_timeout_ms=one.rebalance_timeout_ms,
             subscription=one.metadata(protocol),
-            assignment=assignment_of(group.members[one.id], group.view),
+            assignment=assignment_of(group.members[one.id], group.view, revoking=True),
         )
         for one in registry
     )

@@ -108,8 +108,9 @@ class ConsumerGroup(SubscribedGroup):
     def sync(self, request: Sync, now: float) -> Synced:
         """What a classic member has since it joined; KafkaError."""
         member = self._classic_member(request.member_id, request.instance_id, request.generation)
-        said = (request.protocol_type, consumer_protocol.TYPE), (request.protocol_name, _protocol_of(member))
-        if any(theirs not in (None, ours) for theirs, ours in said):
+        # any of its own: a JoinGroup that was answered by the classic group has named the one that was chosen there
+        known = (consumer_protocol.TYPE, *(name for name, _ in member.classic.protocols)) if member.classic else ()
+        if any(said is not None and said not in known for said in (request.protocol_type, request.protocol_name)):
             text = f"Member {member.id} names another protocol than the answer to its JoinGroup."
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text)
         if self.snapshot.epoch > member.epoch and member.state is not MemberState.UNREVOKED:
@@ -120,9 +121,13 @@ class ConsumerGroup(SubscribedGroup):
         assigned = assignment_of(member, self.snapshot.view)
         return Synced(ErrorCode.NONE, request.protocol_type, request.protocol_name, assigned)
 
-    def classic_heartbeat(self, member_id: str, instance_id: str | None, generation: int, now: float) -> ErrorCode:
-        """The answer to a classic member's heartbeat; KafkaError."""
+    def classic_heartbeat(
+        self, member_id: str, instance_id: str | None, generation: int, view: View | None, now: float
+    ) -> ErrorCode:
+        """The answer to a classic member's heartbeat; KafkaError. `view`: None as before."""
         member = self._classic_member(member_id, instance_id, generation)
+        if view is not None:
+            self.snapshot = raised(self.snapshot, member, view)
         self._heard_of(member.id, now)
         if not self._should_join(member):
             return ErrorCode.NONE
@@ -196,6 +201,11 @@ class ConsumerGroup(SubscribedGroup):
         if len(self._sessions) > len(self.snapshot.members):
             self._keep_time(now)  # a static member has been replaced
 
+    def restore(self, snapshot: GroupSnapshot, now: float) -> None:
+        """As for any group; nobody is awaited for what could not be stored."""
+        super().restore(snapshot, now)
+        self._awaited.clear()
+
     def _keep_time(self, now: float) -> None:
         super()._keep_time(now)
         self._awaited = {one: at for one, at in self._awaited.items() if one in self.snapshot.members}
@@ -205,7 +215,12 @@ class ConsumerGroup(SubscribedGroup):
     def _check_protocols(self, request: MemberHeartbeat) -> None:
         """That a classic member could be in one classic group with the others."""
         members = self.snapshot.members.values()
-        others = [one.classic for one in members if one.classic is not None and one.id != request.member_id]
+        others = [
+            one.classic
+            for one in members
+            if one.classic is not None and one.id != request.member_id
+            if request.instance_id is None or one.instance_id != request.instance_id  # whose place it takes
+        ]
         if request.classic is not None and not request.classic.fits(others):
             text = f"Member {request.member_id}'s protocols are not supported."
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text)
@@ -267,8 +282,7 @@ class ConsumerGroup(SubscribedGroup):
         if current.id == request.member_id:
             return current
         if request.classic is not None or current.classic is not None:  # a classic one does not say that it goes
-            epoch = 0 if request.classic is None else self.snapshot.epoch
-            return replace(current, id=request.member_id, epoch=epoch, previous_epoch=0)
+            return replace(current, id=request.member_id, epoch=0, previous_epoch=0)
         text = f"Static member {request.member_id} with instance id {instance_id} cannot join the group because the "
         text += f"instance id is owned by {current.id} member."
         raise KafkaError(ErrorCode.UNRELEASED_INSTANCE_ID, text)
@@ -318,11 +332,6 @@ def _updated(member: ConsumerMember, request: MemberHeartbeat) -> ConsumerMember
         client_host=request.client_host,
         classic=request.classic,
     )
-
-
-def _protocol_of(member: ConsumerMember) -> str:
-    """The protocol that a classic member's answers name."""
-    return member.classic.protocols[0][0] if member.classic is not None else ""
 
 
 def _replaced(one: ConsumerMember, by: ConsumerMember) -> bool:

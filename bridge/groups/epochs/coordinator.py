@@ -352,7 +352,8 @@ class SubscribedGroups(EpochGroups[Subscribed]):
             async with loaded.looking:  # one after another: an older look must not follow a newer one
                 view = await self._look(loaded, request, subscribes, viewer)
                 answer = self._do(loaded, lambda group, now: group.heartbeat(request, view, now))
-                loaded.sizes.set(request.member_id, size)
+                if not loaded.gone:
+                    loaded.sizes.set(request.member_id, size)
                 return answer
         finally:
             self._drop_if_never_joined(loaded)

@@ -51,7 +51,7 @@ class Group:
 
     async def restart(self) -> None:
         """The next process on the same store."""
-        self.groups.unload(lambda _: True)
+        self.groups.stop()
         await settle()
         self.store.on_lost.clear()
         self.store.on_owned.clear()
@@ -183,7 +183,8 @@ class ClassicClient:
             self._joins = False
             await self._ask(self._sync(answer))
         elif isinstance(answer, Synced):
-            before, self.owned = self.owned, frozenset(consumer_protocol.read_assignment(answer.assignment))
+            assigned = consumer_protocol.read_assignment(answer.assignment).assigned_partitions
+            before, self.owned = self.owned, frozenset(consumer_protocol.flat(assigned))
             self._joins, self._synced = self.kind == "cooperative" and not before <= self.owned, True
 
     def _refused(self, error: ErrorCode, answer: object) -> None:
@@ -202,8 +203,8 @@ class ClassicClient:
             case ErrorCode.NOT_COORDINATOR | ErrorCode.COORDINATOR_NOT_AVAILABLE:
                 self._joins = self._joins or answer is not error or self.generation < 0
             case _:
-                assert error in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNKNOWN_SERVER_ERROR), error
-                self._joins = self._joins or answer is not error
+                assert error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, error
+                self._joins = True  # as a JoinGroup; SyncGroup and Heartbeat are told otherwise
 
 
 def _dealt(members: dict[str, bytes], partitions: Owned) -> dict[str, bytes]:

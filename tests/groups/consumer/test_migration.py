@@ -17,7 +17,7 @@ from bridge.groups.epochs.group import MemberHeartbeat
 from bridge.groups.epochs.records import CONSUMER
 from bridge.groups.store.records import group_key
 from bridge.kafka import consumer_protocol
-from bridge.kafka.consumer_protocol import Subscription
+from bridge.kafka.consumer_protocol import Assignment, Subscription
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import encode
 from tests.groups.clock import settle
@@ -44,42 +44,78 @@ async def test_a_group_is_replaced_member_by_member_and_back(kind: str) -> None:
         assert await group.is_classic() == (to != "consumer")
 
 
+class History:
+    """What happens to a group, at random."""
+
+    def __init__(self, seed: int) -> None:
+        self._choose = random.Random(seed)
+        self.group = Group(t=self._choose.randint(1, 7), u=self._choose.randint(1, 3))
+        self._kinds = self._choose.choice((("consumer", "eager"), ("consumer", "cooperative"), ("consumer", *KINDS)))
+        self._steps = (
+            self.join, self.join, self.join, self.leave, self.die, self.come_back,
+            self.turn, self.turn, self.turn, self.restart, self.fail, self.take_long,
+        )  # fmt: skip
+
+    async def step(self) -> None:
+        self.group.store.slow = self._choose.random() < 0.5
+        await self._choose.choice(self._steps)()
+        self.group.check()
+
+    async def join(self) -> None:
+        if len(self.group.living) < 5:
+            instance = f"i{len(self.group.members)}" if self._choose.random() < 0.3 else None
+            self.group.add(self._choose.choice(self._kinds), instance=instance)
+
+    async def leave(self) -> None:
+        if self.group.living:
+            await self._choose.choice(self.group.living).leave()
+
+    async def die(self) -> None:
+        if self.group.living:
+            self._choose.choice(self.group.living).die()
+
+    async def come_back(self) -> None:
+        """The process of a static member is restarted, perhaps with the other protocol."""
+        static = [one for one in self.group.living if one.instance is not None]
+        if static:
+            one = self._choose.choice(static)
+            one.die()
+            self.group.add(self._choose.choice(self._kinds), instance=one.instance)
+
+    async def turn(self) -> None:
+        await self.group.turn(self._choose.choice((0.1, 1.0, 3.0)))
+
+    async def restart(self) -> None:
+        await self.group.restart()
+
+    async def fail(self) -> None:
+        self.group.store.fails = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        await self.group.turn()
+        self.group.store.fails = None
+
+    async def take_long(self) -> None:
+        """Writes take a while, and all members send what is next meanwhile."""
+        store = self.group.store
+        steps = [asyncio.ensure_future(one.step()) for one in self.group.living]
+        while not all(one.done() for one in steps):
+            store.held_back = []
+            await settle()
+            store.release()
+        await asyncio.gather(*steps)
+        await settle()
+
+
 @pytest.mark.parametrize("seed", range(examples(400)))
 async def test_no_partition_is_two_members_and_all_are_somebody_s_at_rest(seed: int) -> None:
-    choose = random.Random(seed)
-    group = Group(t=choose.randint(1, 7), u=choose.randint(1, 3))
-    kinds = choose.choice((("consumer", "eager"), ("consumer", "cooperative"), ("consumer", *KINDS)))
-    for _ in range(choose.randint(10, 40)):
-        living = group.living
-        match choose.choice(("join", "join", "leave", "die", "turn", "turn", "turn", "restart", "fail", "late")):
-            case "join" if len(living) < 5:
-                group.add(choose.choice(kinds))
-            case "leave" if living:
-                await choose.choice(living).leave()
-            case "die" if living:
-                choose.choice(living).die()
-            case "restart":
-                await group.restart()
-            case "fail":
-                group.store.fails = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-                await group.turn()
-                group.store.fails = None
-            case "late":  # writes take a while, and others come meanwhile
-                group.store.held_back = []
-                tasks = [one for one in living if not isinstance(one, ConsumerClient)]
-                for one in tasks:
-                    await one.step()
-                group.store.release()
-                group.store.held_back = None
-                await settle()
-            case _:
-                await group.turn(choose.choice((0.1, 1.0, 3.0)))
-        group.check()
-    if not group.living:
-        group.add(choose.choice(kinds))
+    history = History(seed)
+    group = history.group
+    for _ in range(random.Random(seed).randint(10, 40)):
+        await history.step()
+    group.store.slow = False
+    while not group.living:
+        await history.join()
     await group.rest()
-    news = [one for one in group.living if isinstance(one, ConsumerClient)]
-    assert not (await group.is_classic() and news)
+    assert not (await group.is_classic() and any(isinstance(one, ConsumerClient) for one in group.living))
     await group.groups.close()
 
 
@@ -156,12 +192,13 @@ async def test_an_upgrade_is_not_followed_by_a_downgrade_that_is_off() -> None:
         ("consumer", b"?", b""),
         ("consumer", WANTS_T, b"?"),
         ("consumer", WANTS_T, consumer_protocol.write_assignment({"t": [0]}, 0)),
+        ("consumer", WANTS_T, b"\0\0" + bytes(encode(Assignment(assigned_partitions=[], user_data=b"!"), 0, False))),
     ],
 )
 async def test_what_is_no_group_of_consumers_stays_a_classic_one(
     protocol: str, subscription: bytes, assignment: bytes
 ) -> None:
-    """The last one: two members have the same partition."""
+    """The last ones: two members have the same partition; an assignor, as that of Kafka Streams, says more."""
     group = Group()
     members = tuple(
         MemberRecord(name, None, "c", "/h", 10_000, 20_000, subscription, assignment) for name in ("a", "b")
@@ -179,7 +216,7 @@ async def test_members_that_wait_for_a_rebalance_are_told_to_join_again() -> Non
     news = join("", id_required=False, instance_id="i")
     assert not waits.done()
     assert await joining(group) == 0
-    assert waits.result().error is ErrorCode.REBALANCE_IN_PROGRESS
+    assert waits.result().error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     joined = (await group.groups.join("g", news)).result()
     assert (joined.error, joined.member_id, joined.leader) == (ErrorCode.NONE, "new", "")
 
@@ -225,7 +262,8 @@ async def test_what_a_classic_member_is_refused() -> None:
     now = classic.generation
     inconsistent, none = ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.NONE
     assert await errors(classic.id, now) == (none, none)
-    assert await errors(classic.id, now, "second") == (none, inconsistent)
+    assert await errors(classic.id, now, "second") == (none, none)
+    assert await errors(classic.id, now, "third") == (none, inconsistent)
     assert await errors(classic.id, now - 1) == (ErrorCode.ILLEGAL_GENERATION,) * 2
     assert await errors("x", now) == (ErrorCode.UNKNOWN_MEMBER_ID,) * 2
     assert await errors(news.id, news.epoch) == (ErrorCode.UNKNOWN_MEMBER_ID,) * 2
@@ -289,6 +327,151 @@ async def test_a_member_of_the_new_protocol_takes_the_place_of_a_classic_instanc
     group.add("eager", instance="i")
     await group.rest()
     assert await group.is_classic()
+
+
+async def test_a_classic_instance_that_is_restarted_gets_what_came_free_while_it_was_away() -> None:
+    group = Group()
+    first = group.add("eager", instance="i")
+    await group.rest()
+    for _ in range(2):
+        group.add("consumer")
+    await group.rest()
+    first.die()
+    await group.living[1].leave()  # nobody has made new targets yet
+    group.add("eager", instance="i")
+    await group.rest()
+
+
+async def test_what_a_member_had_that_is_gone_is_given_out_by_an_upgrade_that_changes_no_subscription() -> None:
+    group = Group()
+    members = [group.add("eager", instance=name) for name in "abc"]
+    await group.rest()
+    members[2].die()
+    await group.clock.advance(9)  # the others' sessions go on
+    for one in members[:2]:
+        await one.step()
+    await group.clock.advance(2)  # and that of the third is over
+    members[0].die()
+    group.add("consumer", instance="a")
+    await group.rest()
+
+
+async def test_what_cooperative_members_read_while_their_rebalance_is_broken_off_is_not_given_away() -> None:
+    group = Group()
+    for _ in range(2):
+        group.add("cooperative")
+    await group.rest()
+    group.add("cooperative")
+    group.store.held_back = []
+    while not group.store.held_back:  # until all have joined, and the leader's assignment is on its way
+        for member in group.living:
+            await member.step()
+        await group.clock.advance(0.1)
+    group.store.fails = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    group.store.release()
+    await settle()
+    group.store.fails = None
+    group.add("consumer")
+    await group.rest()  # it looks at each step that no partition is two members'
+
+
+async def test_a_request_that_is_being_loaded_as_the_group_changes_finds_it_changed() -> None:
+    group = await mixed()
+    classic, news = group.living
+    assert isinstance(classic, ClassicClient)
+    assert isinstance(news, ConsumerClient)
+    group.groups.unload(lambda _: True)
+    group.store.holds_load = asyncio.Event()
+    beats = asyncio.ensure_future(group.groups.heartbeat("g", classic.id, None, classic.generation))
+    await settle()
+    assert not beats.done()
+    loading, group.store.holds_load = group.store.holds_load, None
+    await heartbeat(group, news.id, news.epoch)
+    group.store.held_back = []
+    leaves = asyncio.ensure_future(news.leave())
+    await settle()
+    loading.set()
+    await settle()
+    group.store.release()
+    await leaves
+    assert await beats is ErrorCode.REBALANCE_IN_PROGRESS
+    assert "g" not in group.groups._consumer.loaded
+    await group.rest()
+    assert await group.is_classic()
+
+
+async def test_an_upgrade_that_is_stored_late_leaves_no_member_behind() -> None:
+    group = Group()
+    members = [group.add("eager") for _ in range(2)]
+    await group.rest()
+    group.store.held_back = []
+    joins = asyncio.ensure_future(joining(group))
+    await settle()
+    ((records, done),) = group.store.held_back
+    done.set_exception(KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    assert await joins == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    group.store.held_back = None
+    await members[1].leave()
+    for key, value in records.items():  # it comes before what is written next
+        group.store._put(key, value)
+    await group.rest()
+    group.add("consumer")
+    await group.rest()
+    assert len(group.store.stored["g"].members) == 2
+
+
+async def test_a_downgrade_that_is_stored_late_is_written_over() -> None:
+    group = await mixed()
+    classic, news = group.living
+    group.store.held_back = []
+    leaves = asyncio.ensure_future(news.leave())
+    await settle()
+    ((records, done),) = group.store.held_back
+    done.set_exception(KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    await leaves
+    group.store.held_back = None
+    assert not await group.is_classic()
+    for key, value in records.items():
+        group.store._put(key, value)
+    another = group.add("consumer")
+    await another.step()
+    found = group.store.stored["g"].members
+    assert {classic.id, another.id} <= found.keys()
+    await group.restart()
+    await group.rest()
+
+
+async def test_nobody_is_awaited_for_a_join_that_could_not_be_stored() -> None:
+    group = await mixed()
+    classic, news = group.living
+    assert isinstance(classic, ClassicClient)
+    group.store.held_back = []
+    joins = asyncio.ensure_future(joining(group, "another"))
+    await settle()
+    beats = asyncio.ensure_future(group.groups.heartbeat("g", classic.id, None, classic.generation))
+    await settle()
+    group.store.fails = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    group.store.release()
+    assert await joins == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    await asyncio.wait([beats])
+    group.store.fails = None
+    for _ in range(30):  # longer than the rebalance timeout
+        await group.turn()
+    snapshot = await group.groups.consumer_snapshot("g")
+    assert snapshot is not None
+    assert snapshot.members.keys() == {classic.id, news.id}
+
+
+async def test_new_partitions_are_noticed_with_classic_members_alone() -> None:
+    group = Group("upgrade")
+    group.add("eager")
+    await group.rest()
+    news = group.add("consumer")
+    await group.rest()
+    await news.leave()
+    await group.rest()
+    group.topics.here["t"].partitions += 2
+    await group.rest()
 
 
 async def test_a_downgrade_that_is_not_stored_leaves_the_group_as_it_was() -> None:
