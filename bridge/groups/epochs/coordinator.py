@@ -255,7 +255,7 @@ class EpochGroups(Generic[G]):
 
     def _write(self, loaded: LoadedGroup[G]) -> None:
         """Store the group as it is now, unless a write is under way."""
-        if loaded.writing or loaded.gone or not (loaded.waiting or loaded.group.snapshot is not loaded.stored):
+        if loaded.writing or not (loaded.waiting or loaded.group.snapshot is not loaded.stored):
             return
         if self._turns(loaded):
             return

@@ -147,9 +147,9 @@ async def joining(group: Group, member: str = "m") -> int:
     return await heartbeat(group, member, 0, topics=frozenset("t"), owned={}, rebalance_timeout_ms=20_000)
 
 
-async def mixed() -> Group:
-    """A consumer group with a member `m` of the new protocol, and one of the classic protocol that is content."""
-    group = Group()
+async def mixed(partitions: int = 6) -> Group:
+    """A consumer group of one topic with a member of each protocol that are content, the classic one first."""
+    group = Group(t=partitions)
     group.add("eager")
     await group.rest()
     group.add("consumer")
@@ -347,10 +347,10 @@ async def test_what_a_member_had_that_is_gone_is_given_out_by_an_upgrade_that_ch
     members = [group.add("eager", instance=name) for name in "abc"]
     await group.rest()
     members[2].die()
-    await group.clock.advance(9)  # the others' sessions go on
-    for one in members[:2]:
+    await group.clock.advance(7)  # the others' sessions go on
+    for one in (*members[:2], *members[:2]):
         await one.step()
-    await group.clock.advance(2)  # and that of the third is over
+    await group.clock.advance(4)  # and that of the third is over
     members[0].die()
     group.add("consumer", instance="a")
     await group.rest()
@@ -421,7 +421,7 @@ async def test_an_upgrade_that_is_stored_late_leaves_no_member_behind() -> None:
 
 
 async def test_a_downgrade_that_is_stored_late_is_written_over() -> None:
-    group = await mixed()
+    group = await mixed(partitions=1)
     classic, news = group.living
     group.store.held_back = []
     leaves = asyncio.ensure_future(news.leave())
