@@ -189,6 +189,8 @@ def test_all_are_asked_to_shut_down_until_nobody_is_left() -> None:
     machine = GroupMachine()
     machine.join("m")
     machine.join("n")
+    assert machine.refusal("x", -1, shutdown=True)[0] == ErrorCode.UNKNOWN_MEMBER_ID
+    assert StatusCode.SHUTDOWN_APPLICATION not in codes(machine.beat("m"))
     machine.leave("n", shutdown=True)
     assert StatusCode.SHUTDOWN_APPLICATION in codes(machine.beat("m"))
     machine.leave("m")
