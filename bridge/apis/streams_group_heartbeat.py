@@ -14,7 +14,7 @@ from bridge.groups.consumer.model import JOINING, LEAVING_STATIC
 from bridge.groups.streams import model
 from bridge.groups.streams.endpoints import EndpointPartitions
 from bridge.groups.streams.state import StreamsAnswer, StreamsHeartbeat
-from bridge.groups.streams.topology import MOST_TASKS, StatusCode, check
+from bridge.groups.streams.topology import MOST_TASKS, StatusCode
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message
 from bridge.kafka.streams_messages import Endpoint, KeyValue, TaskIds, TaskOffset, TopicInfo
@@ -134,10 +134,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     """Take the heartbeat to its group; the answer comes when what it says is stored."""
     _check_supported(request)
     _check(request)
-    topology = None if request.topology is None else _topology(request.topology)
-    if topology is not None:
-        check(topology)
-    beat = await broker.groups.streams_heartbeat(request.group_id, _heartbeat(request, topology, session))
+    beat = await broker.groups.streams_heartbeat(request.group_id, _heartbeat(request, session))
     answering = _answer(request.group_id, request.member_epoch, beat, broker, session)
     return await answering if beat.done() else DeferredResponse(answering)
 
@@ -225,7 +222,7 @@ def _check(request: Request) -> None:
     require(epoch == JOINING or request.topology is None, "Topology can only be provided when (re-)joining.")
 
 
-def _heartbeat(request: Request, topology: model.Topology | None, session: Session) -> StreamsHeartbeat:
+def _heartbeat(request: Request, session: Session) -> StreamsHeartbeat:
     endpoint, tags = request.user_endpoint, request.client_tags
     owned = None
     if request.active_tasks is not None:
@@ -236,7 +233,7 @@ def _heartbeat(request: Request, topology: model.Topology | None, session: Sessi
         endpoint_epoch=request.endpoint_information_epoch,
         rack_id=request.rack_id,
         rebalance_timeout_ms=request.rebalance_timeout_ms,
-        topology=topology,
+        topology=None if request.topology is None else _topology(request.topology),
         owned=owned,
         process_id=request.process_id,
         endpoint=None if endpoint is None else model.Endpoint(endpoint.host, endpoint.port),

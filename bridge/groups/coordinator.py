@@ -237,7 +237,7 @@ class GroupCoordinator:
 
     async def streams_heartbeat(self, group_id: str, request: StreamsHeartbeat) -> "asyncio.Future[StreamsAnswer]":
         """A StreamsGroupHeartbeat; its answer comes when it is stored. KafkaError at once."""
-        self._streams.check_size(request)
+        self._streams.check_heartbeat(request)
         joins = request.epoch == JOINING
         loaded = self._streams.loaded.get(group_id) or await self._find_streams(group_id, create=joins)
         if loaded is None:

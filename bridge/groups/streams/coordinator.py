@@ -14,6 +14,7 @@ from bridge.groups.streams.model import StreamsMember, Subtopology, TopicInfo, T
 from bridge.groups.streams.records import STREAMS
 from bridge.groups.streams.snapshot import StreamsSnapshot
 from bridge.groups.streams.state import StreamsAnswer, StreamsGroup, StreamsGroupConfig, StreamsHeartbeat
+from bridge.groups.streams.topology import check
 from bridge.kafka.error_codes import ErrorCode
 from bridge.telemetry import log
 
@@ -39,11 +40,16 @@ class StreamsGroups(EpochGroups[StreamsGroup]):
         super().__init__(*shared)
         self._creations = InternalTopicCreations(self._clock.time)
 
-    def check_size(self, request: StreamsHeartbeat) -> None:
-        """Raise KafkaError if what a member says of itself takes too much memory; nothing where it says nothing new."""
+    def check_heartbeat(self, request: StreamsHeartbeat) -> None:
+        """Raise KafkaError if what a member says takes too much memory, or has a topology that cannot be.
+
+        Nothing is refused where it says nothing new.
+        """
         said = request.process_id, request.rack_id, request.endpoint, request.tags, request.topology
         if not request.leaves and any(one is not None for one in said):
             self._budget.check(_member_bytes(request) + _topology_bytes(request.topology))
+        if request.topology is not None:
+            check(request.topology)
 
     async def heartbeat(
         self, loaded: LoadedGroup[StreamsGroup], request: StreamsHeartbeat

@@ -70,7 +70,7 @@ class StreamsHeartbeat:
     rack_id: str | None = None
     rebalance_timeout_ms: int = -1
     topology: Topology | None = None
-    """Checked; only of a member that joins."""
+    """Only of a member that joins; checked before the group has it."""
     owned: Tasks | None = None
     process_id: str | None = None
     endpoint: Endpoint | None = None

@@ -184,8 +184,10 @@ async def test_another_node_takes_the_group() -> None:
 
 async def test_memory_of_topologies_and_members_is_bounded() -> None:
     bench = StreamsBench(max_member_metadata_bytes=1024)
-    wide = COUNT._replace(subtopologies=tuple(COUNT.subtopologies[0]._replace(id=f"{n}") for n in range(9)))
+    wide = COUNT._replace(subtopologies=COUNT.subtopologies[:1] * 9)  # also wrong: their ids are the same
     assert await error_code(bench.join(topology=wide)) == ErrorCode.INVALID_REQUEST
+    unresolved = COUNT._replace(subtopologies=COUNT.subtopologies[1:])
+    assert await error_code(bench.join(topology=unresolved)) == ErrorCode.STREAMS_INVALID_TOPOLOGY
     assert await error_code(bench.join(tags={"k": "v" * 1000})) == ErrorCode.INVALID_REQUEST
     await bench.join()
     held = bench.metrics.metadata_bytes.value
