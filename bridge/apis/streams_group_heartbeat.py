@@ -25,6 +25,7 @@ from bridge.requests.responses import DeferredResponse
 from bridge.requests.rights import CLUSTER, GROUP, TOPIC
 from bridge.requests.routes import OF_GROUP
 from bridge.requests.session import Session
+from bridge.requests.topic_creation import MAX_PARTITIONS
 from bridge.security.acls import Operation, Resource
 
 ACCEPTABLE_LAG: Final = 10_000
@@ -313,6 +314,7 @@ API = Api(
     limits=(
         RequestLimit("members of a group", "groups.consumer_max_members", ErrorCode.GROUP_MAX_SIZE_REACHED),
         RequestLimit("tasks of a topology", MOST_TASKS, "status INCORRECTLY_PARTITIONED_TOPICS"),
+        RequestLimit("partitions of internal topics to create", MAX_PARTITIONS, "status MISSING_INTERNAL_TOPICS"),
         RequestLimit("bytes of a member's metadata", "groups.max_member_metadata_bytes", ErrorCode.INVALID_REQUEST),
         RequestLimit(
             "bytes of all members' metadata", "groups.max_metadata_bytes", ErrorCode.COORDINATOR_NOT_AVAILABLE

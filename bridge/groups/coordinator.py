@@ -245,7 +245,7 @@ class GroupCoordinator:
         return await self._streams.heartbeat(loaded, request)
 
     def create_internal_topics(self, group_id: str, wanted: Collection[TopicInfo], create: Create) -> str:
-        """Have internal topics of a streams group created; what has failed of late, "" if nothing has."""
+        """Have internal topics of a streams group created; what has failed recently, "" if nothing has."""
         return self._streams.create_topics(group_id, wanted, create)
 
     async def streams_snapshot(self, group_id: str) -> StreamsSnapshot:

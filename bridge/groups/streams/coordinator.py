@@ -72,7 +72,7 @@ class StreamsGroups(EpochGroups[StreamsGroup]):
             self._drop_if_never_joined(loaded)
 
     def create_topics(self, group_id: str, wanted: Collection[TopicInfo], create: Create) -> str:
-        """Have internal topics created; what has failed of late, "" if nothing has."""
+        """Have internal topics created; what has failed recently, "" if nothing has."""
         keep = 2 * self._configs.number(group_id, STREAMS_HEARTBEAT) / 1000
         return self._creations.create(group_id, wanted, create, keep)
 

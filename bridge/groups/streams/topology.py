@@ -80,7 +80,7 @@ class Configured:
         return 0 <= task.partition < self.task_counts.get(task.subtopology, 0)
 
 
-# ---- what no topic can mend ------------------------------------------------------------------------------------------
+# ---- what no topic can fix -------------------------------------------------------------------------------------------
 
 
 def check(topology: Topology) -> None:

@@ -260,6 +260,35 @@ async def test_internal_topics_are_created_once_and_failures_are_told_for_a_whil
     await bench.groups.close()
 
 
+async def test_an_unexpected_error_with_one_topic_leaves_the_others_alone(caplog: pytest.LogCaptureFixture) -> None:
+    bench = StreamsBench(topics=None)
+    wanted = (TopicInfo("by-key", 2), TopicInfo("log", 2))
+    begun: list[str] = []
+    gate = asyncio.Event()
+
+    async def create(topic: TopicInfo) -> None:
+        begun.append(topic.name)
+        if topic.name == "log":
+            raise RuntimeError("a secret")
+        await gate.wait()
+
+    def failed(group_id: str) -> str:
+        return bench.groups.create_internal_topics(group_id, wanted, create)
+
+    assert failed("g") == ""
+    await settle()
+    assert failed("g") == "log (an error of the bridge)"
+    await settle()
+    assert begun == ["by-key", "log"]  # the first one is still under way
+    (told,) = [one for one in caplog.records if one.message == "! internal topic of a streams group not created"]
+    assert told.exc_info
+    assert failed("other") == ""  # its members may have other rights
+    await settle()
+    assert begun == ["by-key", "log", "log"]
+    gate.set()
+    await bench.groups.close()
+
+
 async def test_a_group_starts_when_its_internal_topics_have_come() -> None:
     bench = StreamsBench()
     answer = await bench.join(topology=COUNT)

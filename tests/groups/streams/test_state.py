@@ -211,7 +211,7 @@ def test_endpoints_are_told_whenever_they_have_changed() -> None:
     assert told is not None
     assert [len(one.active["in"]) for one in told] == [2, 2]
     assert machine.beat("m").endpoints is None
-    assert len(machine.restarted().beat("m").endpoints or ()) == 2  # another coordinator begins to count anew
+    assert len(machine.restarted().beat("m").endpoints or ()) == 2  # another coordinator counts from the start
 
 
 def test_silent_members_go_and_those_that_do_not_revoke() -> None:

@@ -297,7 +297,7 @@ def test_an_empty_copartition_group_is_none() -> None:
         ([_part("0", "a-partition-0")], "Topic names a-partition-0 are not valid topic names."),
     ],
 )  # fmt: skip
-def test_what_no_topic_can_mend_is_refused(parts: list[Subtopology], text: str) -> None:
+def test_what_no_topic_can_fix_is_refused(parts: list[Subtopology], text: str) -> None:
     with pytest.raises(KafkaError) as refused:
         check(Topology(0, tuple(parts)))
     assert (refused.value.code, str(refused.value)) == (ErrorCode.STREAMS_INVALID_TOPOLOGY, text)
