@@ -14,7 +14,7 @@ from bridge.groups.consumer.model import JOINING, LEAVING_STATIC
 from bridge.groups.streams import model
 from bridge.groups.streams.endpoints import EndpointPartitions
 from bridge.groups.streams.state import StreamsAnswer, StreamsHeartbeat
-from bridge.groups.streams.topology import MOST_TASKS, StatusCode
+from bridge.groups.streams.topology import MOST_ID, MOST_TASKS, StatusCode
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message
 from bridge.kafka.streams_messages import Endpoint, KeyValue, TaskIds, TaskOffset, TopicInfo
@@ -315,6 +315,7 @@ API = Api(
         RequestLimit("members of a group", "groups.consumer_max_members", ErrorCode.GROUP_MAX_SIZE_REACHED),
         RequestLimit("tasks of a topology", MOST_TASKS, "status INCORRECTLY_PARTITIONED_TOPICS"),
         RequestLimit("partitions of internal topics to create", MAX_PARTITIONS, "status MISSING_INTERNAL_TOPICS"),
+        RequestLimit("characters of a subtopology's id", MOST_ID, ErrorCode.STREAMS_INVALID_TOPOLOGY),
         RequestLimit("bytes of a member's metadata", "groups.max_member_metadata_bytes", ErrorCode.INVALID_REQUEST),
         RequestLimit(
             "bytes of all members' metadata", "groups.max_metadata_bytes", ErrorCode.COORDINATOR_NOT_AVAILABLE
