@@ -3,8 +3,8 @@
 v1 adds throttle_time_ms; v3 is flexible, and the client names its software (KIP-511); v4 may list features whose lowest
 version is 0 (KIP-584). The answer's header never has tags, so that clients of any age can read it. The features are
 `transaction.version`: with 2 producers have an epoch for each transaction, and skip AddPartitionsToTxn (KIP-890);
-`share.version`: 1 where share groups are served (KIP-932), whose APIs are left out elsewhere; and `streams.version`: 1,
-for streams groups (KIP-1071).
+`share.version` and `streams.version`: 1 where share groups (KIP-932) and streams groups (KIP-1071) are served.
+Elsewhere their APIs are left out.
 """
 
 from collections.abc import Mapping
@@ -20,9 +20,9 @@ from bridge.requests.features import (
     MAX_TRANSACTION_VERSION,
     SHARE_VERSION,
     STREAMS_APIS,
-    STREAMS_ARE_SERVED,
     STREAMS_VERSION,
     TRANSACTION_VERSION,
+    streams_are_served,
     transaction_version,
 )
 from bridge.requests.rights import NOTHING
@@ -102,7 +102,7 @@ def _add_features(response: Response, broker: Broker, lowest: int) -> None:
     levels = {
         TRANSACTION_VERSION: transaction_version(broker),
         SHARE_VERSION: 1 if are_served(broker) else None,
-        STREAMS_VERSION: 1 if STREAMS_ARE_SERVED else None,
+        STREAMS_VERSION: 1 if streams_are_served(broker) else None,
     }
     for name, version in levels.items():
         if version is not None:
@@ -116,7 +116,7 @@ def _add_features(response: Response, broker: Broker, lowest: int) -> None:
 def served(broker: Broker) -> Mapping[int, Api]:
     """The APIs that clients are told of: those of share and of streams groups only where all of them work."""
     hidden = frozenset() if are_served(broker) else SHARE_APIS
-    hidden |= frozenset() if STREAMS_ARE_SERVED else STREAMS_APIS
+    hidden |= frozenset() if streams_are_served(broker) else STREAMS_APIS
     return {key: api for key, api in broker.apis.items() if key not in hidden} if hidden else broker.apis
 
 

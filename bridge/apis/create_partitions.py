@@ -6,7 +6,6 @@ v2 is flexible; v3 may answer THROTTLING_QUOTA_EXCEEDED (KIP-599).
 from collections import Counter
 from collections.abc import Iterator
 
-from bridge.apis.create_topics import MAX_PARTITIONS
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
@@ -14,6 +13,7 @@ from bridge.requests.api import Api, Broker, RequestLimit
 from bridge.requests.audit import AuditedChange
 from bridge.requests.rights import each
 from bridge.requests.session import Session
+from bridge.requests.topic_creation import MAX_PARTITIONS
 from bridge.runtime.futures import gathered, within
 from bridge.security.acls import Operation
 from bridge.storage.topics.topic import Topic

@@ -17,6 +17,7 @@ from bridge.requests.audit import AuditedChange
 from bridge.requests.authorization import Checks
 from bridge.requests.rights import CLUSTER, TOPIC
 from bridge.requests.session import Session
+from bridge.requests.topic_creation import MAX_PARTITIONS
 from bridge.runtime.futures import gathered, within
 from bridge.security.acls import Operation
 from bridge.storage.topics.configs import ConfigEntry, describe, to_policies
@@ -96,8 +97,6 @@ THROTTLED = 6
 """From this version on what exceeds a quota is refused; before, the next request waits (KIP-599)."""
 DEFAULT = -1
 """As many partitions or replicas as the server's default."""
-MAX_PARTITIONS = 10_000
-"""Of all topics in one request (`ReplicationControlManager`)."""
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:

@@ -14,7 +14,7 @@ from bridge.groups.consumer.model import JOINING, LEAVING_STATIC
 from bridge.groups.streams import model
 from bridge.groups.streams.endpoints import EndpointPartitions
 from bridge.groups.streams.state import StreamsAnswer, StreamsHeartbeat
-from bridge.groups.streams.topology import MOST_TASKS, StatusCode, check
+from bridge.groups.streams.topology import MOST_ID, MOST_TASKS, StatusCode
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message
 from bridge.kafka.streams_messages import Endpoint, KeyValue, TaskIds, TaskOffset, TopicInfo
@@ -25,6 +25,7 @@ from bridge.requests.responses import DeferredResponse
 from bridge.requests.rights import CLUSTER, GROUP, TOPIC
 from bridge.requests.routes import OF_GROUP
 from bridge.requests.session import Session
+from bridge.requests.topic_creation import MAX_PARTITIONS
 from bridge.security.acls import Operation, Resource
 
 ACCEPTABLE_LAG: Final = 10_000
@@ -134,10 +135,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     """Take the heartbeat to its group; the answer comes when what it says is stored."""
     _check_supported(request)
     _check(request)
-    topology = None if request.topology is None else _topology(request.topology)
-    if topology is not None:
-        check(topology)
-    beat = await broker.groups.streams_heartbeat(request.group_id, _heartbeat(request, topology, session))
+    beat = await broker.groups.streams_heartbeat(request.group_id, _heartbeat(request, session))
     answering = _answer(request.group_id, request.member_epoch, beat, broker, session)
     return await answering if beat.done() else DeferredResponse(answering)
 
@@ -225,7 +223,7 @@ def _check(request: Request) -> None:
     require(epoch == JOINING or request.topology is None, "Topology can only be provided when (re-)joining.")
 
 
-def _heartbeat(request: Request, topology: model.Topology | None, session: Session) -> StreamsHeartbeat:
+def _heartbeat(request: Request, session: Session) -> StreamsHeartbeat:
     endpoint, tags = request.user_endpoint, request.client_tags
     owned = None
     if request.active_tasks is not None:
@@ -236,7 +234,7 @@ def _heartbeat(request: Request, topology: model.Topology | None, session: Sessi
         endpoint_epoch=request.endpoint_information_epoch,
         rack_id=request.rack_id,
         rebalance_timeout_ms=request.rebalance_timeout_ms,
-        topology=topology,
+        topology=None if request.topology is None else _topology(request.topology),
         owned=owned,
         process_id=request.process_id,
         endpoint=None if endpoint is None else model.Endpoint(endpoint.host, endpoint.port),
@@ -316,6 +314,8 @@ API = Api(
     limits=(
         RequestLimit("members of a group", "groups.consumer_max_members", ErrorCode.GROUP_MAX_SIZE_REACHED),
         RequestLimit("tasks of a topology", MOST_TASKS, "status INCORRECTLY_PARTITIONED_TOPICS"),
+        RequestLimit("partitions of internal topics to create", MAX_PARTITIONS, "status MISSING_INTERNAL_TOPICS"),
+        RequestLimit("characters of a subtopology's id", MOST_ID, ErrorCode.STREAMS_INVALID_TOPOLOGY),
         RequestLimit("bytes of a member's metadata", "groups.max_member_metadata_bytes", ErrorCode.INVALID_REQUEST),
         RequestLimit(
             "bytes of all members' metadata", "groups.max_metadata_bytes", ErrorCode.COORDINATOR_NOT_AVAILABLE

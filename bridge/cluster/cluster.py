@@ -64,7 +64,8 @@ class ClusterSnapshot:
         """`is_cut_off`: this node cannot serve, though the view may still name it."""
         self.version = view.version
         self.has_transactions = view.level >= TRANSACTIONS_LEVEL
-        """Whether every node hides the records of transactions that are open or aborted."""
+        """Whether every node is newer than 1.0: it hides records of transactions that are open or aborted, and knows
+        streams groups."""
         self.can_ask_each_other = len(view.ids) <= 1 or all(
             member.endpoint_at(INTERNAL) is not None for member in view.members.values()
         )

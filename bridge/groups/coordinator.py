@@ -239,15 +239,15 @@ class GroupCoordinator:
 
     async def streams_heartbeat(self, group_id: str, request: StreamsHeartbeat) -> "asyncio.Future[StreamsAnswer]":
         """A StreamsGroupHeartbeat; its answer comes when it is stored. KafkaError at once."""
-        size = self._streams.check_size(request)
+        self._streams.check_heartbeat(request)
         joins = request.epoch == JOINING
         loaded = self._streams.loaded.get(group_id) or await self._find_streams(group_id, create=joins)
         if loaded is None:
             raise await self.streams_group_not_found(group_id, "Group" if request.leaves else "Streams group")
-        return await self._streams.heartbeat(loaded, request, size)
+        return await self._streams.heartbeat(loaded, request)
 
     def create_internal_topics(self, group_id: str, wanted: Collection[TopicInfo], create: Create) -> str:
-        """Have internal topics of a streams group created; what has failed of late, "" if nothing has."""
+        """Have internal topics of a streams group created; what has failed recently, "" if nothing has."""
         return self._streams.create_topics(group_id, wanted, create)
 
     async def streams_snapshot(self, group_id: str) -> StreamsSnapshot:

@@ -14,8 +14,14 @@ MAX_STREAMS_VERSION: Final = 1
 """Streams groups (KIP-1071)."""
 STREAMS_APIS: Final = frozenset((88, 89))
 """Those of streams groups."""
-STREAMS_ARE_SERVED: Final = True
-"""Whether clients are told of streams groups; who asks without is answered all the same."""
+
+
+def streams_are_served(broker: Broker) -> bool:
+    """Whether clients are told of streams groups: not while a node of 1.0 may come to coordinate them.
+
+    Who asks all the same is answered.
+    """
+    return broker.cluster.snapshot.has_transactions
 
 
 def transaction_version(broker: Broker) -> int | None:

@@ -1,6 +1,7 @@
 """Creates the internal topics of streams groups (KIP-1071) for the member whose heartbeat has named them."""
 
 from collections.abc import Collection
+from typing import Final
 
 from bridge.errors import KafkaError
 from bridge.groups.streams.model import TopicInfo
@@ -9,8 +10,13 @@ from bridge.requests import audit
 from bridge.requests.api import Broker
 from bridge.requests.authorization import checks_of
 from bridge.requests.session import Session
+from bridge.requests.topic_creation import MAX_PARTITIONS
+from bridge.runtime.futures import within
 from bridge.security.acls import Operation, ResourceType
 from bridge.storage.topics.creation import check_new_topic
+
+_TIMEOUT_MS: Final = 60_000
+"""As of a CreateTopics that names none."""
 
 
 async def begin(group_id: str, wanted: Collection[TopicInfo], broker: Broker, session: Session) -> str:
@@ -21,6 +27,8 @@ async def begin(group_id: str, wanted: Collection[TopicInfo], broker: Broker, se
     denied = await _denied([one.name for one in wanted], broker, session)
     if denied:
         return f"; Unauthorized to CREATE on topics {', '.join(sorted(denied))}."
+    if sum(one.partitions for one in wanted) > MAX_PARTITIONS:
+        return f"; Creation failed: they have more than {MAX_PARTITIONS} partitions."
 
     async def create(topic: TopicInfo) -> None:
         await _create(topic, broker, session)
@@ -45,7 +53,9 @@ async def _create(topic: TopicInfo, broker: Broker, session: Session) -> None:
         if session.mutations is not None:
             session.mutations.count(topic.partitions, strict=True, waits=False)
         await broker.topics.partition_limit.check(topic.partitions, topic.partitions)
-        await broker.topics.create(topic.name, topic.partitions, configs, is_new=True)
+        await within(_TIMEOUT_MS, broker.topics.create(topic.name, topic.partitions, configs, is_new=True))
+    except TimeoutError:
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "Pulsar has not created the topic in time") from None
     except KafkaError as error:
         if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
             raise

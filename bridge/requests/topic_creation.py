@@ -12,6 +12,8 @@ from bridge.security.sasl.failures import network_of
 from bridge.storage.topics.topic import Topic
 from bridge.telemetry import log
 
+MAX_PARTITIONS: Final = 10_000
+"""Of all topics in one request (`ReplicationControlManager`)."""
 TELL_SECONDS: Final = 1.0
 """The log has one line of refused topics in so many seconds."""
 _log = log.get(__name__)

@@ -10,10 +10,11 @@ from bridge.groups.consumer.model import TopicFacts
 from bridge.groups.epochs.coordinator import LOOK_AGAIN, EpochGroups, LoadedGroup
 from bridge.groups.epochs.group import EpochGroupConfig
 from bridge.groups.streams.creations import Create, InternalTopicCreations
-from bridge.groups.streams.model import Subtopology, TopicInfo, Topology
+from bridge.groups.streams.model import StreamsMember, Subtopology, TopicInfo, Topology
 from bridge.groups.streams.records import STREAMS
 from bridge.groups.streams.snapshot import StreamsSnapshot
 from bridge.groups.streams.state import StreamsAnswer, StreamsGroup, StreamsGroupConfig, StreamsHeartbeat
+from bridge.groups.streams.topology import check
 from bridge.kafka.error_codes import ErrorCode
 from bridge.telemetry import log
 
@@ -39,27 +40,31 @@ class StreamsGroups(EpochGroups[StreamsGroup]):
         super().__init__(*shared)
         self._creations = InternalTopicCreations(self._clock.time)
 
-    def check_size(self, request: StreamsHeartbeat) -> int:
-        """What a member says of itself takes in memory, in bytes; KafkaError if that is too much."""
-        size = _member_bytes(request.process_id or "", request.tags or {})
-        self._budget.check(size + _topology_bytes(request.topology))
-        return size
+    def check_heartbeat(self, request: StreamsHeartbeat) -> None:
+        """Raise KafkaError if what a member says takes too much memory, or has a topology that cannot be.
+
+        Nothing is refused where it says nothing new.
+        """
+        said = request.process_id, request.rack_id, request.endpoint, request.tags, request.topology
+        if not request.leaves and any(one is not None for one in said):
+            self._budget.check(_member_bytes(request) + _topology_bytes(request.topology))
+        if request.topology is not None:
+            check(request.topology)
 
     async def heartbeat(
-        self, loaded: LoadedGroup[StreamsGroup], request: StreamsHeartbeat, size: int
+        self, loaded: LoadedGroup[StreamsGroup], request: StreamsHeartbeat
     ) -> "asyncio.Future[StreamsAnswer]":
-        """A heartbeat; its answer comes when it is stored. `size`: of what it has."""
+        """A heartbeat; its answer comes when it is stored."""
         joins = request.topology is not None
         now = self._clock.time()
         again = LOOK_AGAIN if loaded.group.is_ready else _NOT_READY_AGAIN
         due = now >= loaded.looked_at.get(_ALL, now - again) + again
         if request.leaves or not (joins or (due and not loaded.looking.locked())):
-            return self._do(loaded, lambda group, now: group.heartbeat(request, None, now))
+            return self._take(loaded, request, None)
         try:
             async with loaded.looking:  # one after another: an older look must not follow a newer one
                 topics = await self._look(loaded, request, joins)
-                answer = self._do(loaded, lambda group, now: group.heartbeat(request, topics, now))
-                loaded.sizes.set(request.member_id, size)
+                answer = self._take(loaded, request, topics)
                 if joins:
                     loaded.sizes.set_group(_topology_bytes(loaded.group.snapshot.topology))
                 return answer
@@ -67,7 +72,7 @@ class StreamsGroups(EpochGroups[StreamsGroup]):
             self._drop_if_never_joined(loaded)
 
     def create_topics(self, group_id: str, wanted: Collection[TopicInfo], create: Create) -> str:
-        """Have internal topics created; what has failed of late, "" if nothing has."""
+        """Have internal topics created; what has failed recently, "" if nothing has."""
         keep = 2 * self._configs.number(group_id, STREAMS_HEARTBEAT) / 1000
         return self._creations.create(group_id, wanted, create, keep)
 
@@ -99,12 +104,22 @@ class StreamsGroups(EpochGroups[StreamsGroup]):
         )
 
     def _sizes(self, snapshot: StreamsSnapshot) -> Mapping[str, int]:
-        return {one.id: _member_bytes(one.process_id, one.tags) for one in snapshot.members.values()}
+        return {one.id: _member_bytes(one) for one in snapshot.members.values()}
 
     def _take_in(self, group_id: str, snapshot: StreamsSnapshot) -> LoadedGroup[StreamsGroup]:
         loaded = super()._take_in(group_id, snapshot)
         loaded.sizes.set_group(_topology_bytes(snapshot.topology))
         return loaded
+
+    def _take(
+        self, loaded: LoadedGroup[StreamsGroup], request: StreamsHeartbeat, topics: Mapping[str, TopicFacts] | None
+    ) -> "asyncio.Future[StreamsAnswer]":
+        """Let the group have the heartbeat, and count what it knows of the member then."""
+        answer = self._do(loaded, lambda group, now: group.heartbeat(request, topics, now))
+        member = loaded.group.snapshot.members.get(request.member_id)
+        if member is not None:
+            loaded.sizes.set(member.id, _member_bytes(member))
+        return answer
 
     async def _look(
         self, loaded: LoadedGroup[StreamsGroup], request: StreamsHeartbeat, joins: bool
@@ -121,9 +136,11 @@ class StreamsGroups(EpochGroups[StreamsGroup]):
             return None
 
 
-def _member_bytes(process_id: str, tags: Mapping[str, str]) -> int:
-    """What a member says of itself, roughly."""
-    return _OBJECT_BYTES + len(process_id) + sum(_OBJECT_BYTES + len(key) + len(tag) for key, tag in tags.items())
+def _member_bytes(one: StreamsHeartbeat | StreamsMember) -> int:
+    """What a member says of itself takes in memory, roughly."""
+    texts = [one.process_id, one.rack_id, one.client_id, one.endpoint and one.endpoint.host]
+    tags = sum(_OBJECT_BYTES + len(key) + len(tag) for key, tag in (one.tags or {}).items())
+    return _OBJECT_BYTES + sum(len(text) for text in texts if text) + tags
 
 
 def _topology_bytes(topology: Topology | None) -> int:

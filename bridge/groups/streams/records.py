@@ -8,17 +8,17 @@ internal topic is `["<name>",partitions,replicas,[["<config>","<value>"]]]`, tas
      [[[0],[],[]]]]]}, "topics":{"in":["<id>",3]}, "ready":1, "standby":0}
     {"v":1, "process":"…", "rack":null, "client":"…", "host":"/10.0.0.1", "rebalance":300000, "topology":1,
      "endpoint":["host",80], "tags":{"zone":"a"}, "epoch":7, "previous":6, "state":1,
-     "assigned":[{"0":[0,1]},{},{}], "revoking":[{},{},{}], "target":[{"0":[0,1]},{},{}], "given":[["0",0,5]]}
+     "assigned":[{"0":[0,1]},{},{}], "revoking":[{},{},{}], "target":[{"0":[0,1]},{},{}], "given":{"0":[[0,5],[1,7]]}}
 
-`given` has the member epochs from which on active tasks are the member's own. The members of one group are always of
-its type: their keys are those of the other groups with epochs.
+`given` has the member epochs from which on active tasks are the member's own: pairs of partition and epoch. The members
+of one group are always of its type: their keys are those of the other groups with epochs.
 """
 
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from bridge.errors import KafkaError
@@ -48,6 +48,7 @@ from bridge.groups.streams.model import (
 from bridge.groups.streams.snapshot import StreamsSnapshot
 from bridge.groups.streams.topology import check
 
+_T = TypeVar("_T")
 _VERSION: Final = 4
 _MEMBER_VERSION: Final = 1
 _PREFIX: Final = f'{{"v":{_VERSION},'.encode()
@@ -149,7 +150,7 @@ def encode_member(member: StreamsMember, target: Tasks) -> bytes:
             "assigned": _plain(member.assigned),
             "revoking": _plain(member.revoking),
             "target": _plain(target),
-            "given": [[*task, epoch] for task, epoch in sorted(member.since.items())],
+            "given": _by_subtopology((part, [number, epoch]) for (part, number), epoch in sorted(member.since.items())),
         }
     )
 
@@ -174,7 +175,11 @@ def _read_member(member_id: str, data: bytes) -> tuple[StreamsMember, Tasks]:
         state=MemberState(value["state"]),
         assigned=_read_tasks(value["assigned"]),
         revoking=_read_tasks(value["revoking"]),
-        since={Task(text(part), integer(number, 32)): integer(epoch, 32) for part, number, epoch in value["given"]},
+        since={
+            Task(text(part), integer(number, 32)): integer(epoch, 32)
+            for part, pairs in value["given"].items()
+            for number, epoch in pairs
+        },
     )
     return member, _read_tasks(value["target"])
 
@@ -214,12 +219,14 @@ def _places(value: Iterable[object]) -> tuple[int, ...]:
 
 
 def _plain(tasks: Tasks) -> list[dict[str, list[int]]]:
-    found: list[dict[str, list[int]]] = []
-    for role in (tasks.active, tasks.standby, tasks.warmup):
-        by_part: dict[str, list[int]] = {}
-        for part, number in sorted(role):
-            by_part.setdefault(part, []).append(number)
-        found.append(by_part)
+    return [_by_subtopology(sorted(role)) for role in (tasks.active, tasks.standby, tasks.warmup)]
+
+
+def _by_subtopology(pairs: Iterable[tuple[str, _T]]) -> dict[str, list[_T]]:
+    """What is of the same subtopology together: an id may be long."""
+    found: dict[str, list[_T]] = {}
+    for part, one in pairs:
+        found.setdefault(part, []).append(one)
     return found
 
 

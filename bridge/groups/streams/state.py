@@ -70,7 +70,7 @@ class StreamsHeartbeat:
     rack_id: str | None = None
     rebalance_timeout_ms: int = -1
     topology: Topology | None = None
-    """Checked; only of a member that joins."""
+    """Only of a member that joins; checked before the group has it."""
     owned: Tasks | None = None
     process_id: str | None = None
     endpoint: Endpoint | None = None
@@ -228,9 +228,10 @@ class StreamsGroup(EpochGroup[StreamsSnapshot]):
         return member
 
     def _leave(self, request: StreamsHeartbeat) -> StreamsAnswer:
+        member = self._member(request.member_id)
         if request.shutdown and not self._shutdown_by:
-            self._shutdown_by = request.member_id
-        self._remove([self._member(request.member_id).id])
+            self._shutdown_by = member.id
+        self._remove([member.id])
         return StreamsAnswer(request.member_id, request.epoch)
 
     def _without(self, going: set[str]) -> StreamsSnapshot:

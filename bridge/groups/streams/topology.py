@@ -29,6 +29,8 @@ PartitionsOf: TypeAlias = Callable[[str], int | None]
 
 MOST_TASKS: Final = 20_000
 """Of one topology: a repartition topic may ask for any number of partitions, and each becomes a task in memory."""
+MOST_ID: Final = 249
+"""Characters of a subtopology's id, which clients make a number. Each member's record has it some times."""
 
 
 class StatusCode(IntEnum):
@@ -78,15 +80,15 @@ class Configured:
         return 0 <= task.partition < self.task_counts.get(task.subtopology, 0)
 
 
-# ---- what no topic can mend ------------------------------------------------------------------------------------------
+# ---- what no topic can fix -------------------------------------------------------------------------------------------
 
 
 def check(topology: Topology) -> None:
     """Raise KafkaError unless the topology can ever be ready, whatever topics exist.
 
     INVALID_REQUEST: regular expressions of sources, as Kafka 4.3. STREAMS_INVALID_TOPOLOGY: a topic's name is not legal
-    or Kafka's own, a changelog has a number of partitions, a subtopology reads nothing, a repartition topic's number of
-    partitions follows from nothing.
+    or Kafka's own, a changelog has a number of partitions, a subtopology reads nothing or has a long id, a repartition
+    topic's number of partitions follows from nothing.
     """
     _check_names(_all_names(topology))
     if any(one.source_topic_regex for one in topology.subtopologies):
@@ -120,6 +122,8 @@ def _check_numbers(topology: Topology) -> None:
             raise _invalid(f"Repartition topic {info.name} cannot have {info.partitions} partitions.")
     if topology.epoch < 0:
         raise _invalid("Topology epoch must be non-negative.")
+    if any(len(one.id) > MOST_ID for one in subtopologies):
+        raise _invalid(f"Subtopology ids cannot be longer than {MOST_ID} characters.")
     if len({one.id for one in subtopologies}) < len(subtopologies):
         raise _invalid("Subtopology ids must differ.")
     for one in subtopologies:

@@ -9,7 +9,7 @@ from bridge.groups.classic.events import Join
 from bridge.groups.epochs.group import MemberHeartbeat
 from bridge.groups.offsets import UNKNOWN_GROUP
 from bridge.groups.store.records import StoredOffset, encode_offset, offset_key
-from bridge.groups.streams.model import TopicInfo
+from bridge.groups.streams.model import Endpoint, TopicInfo
 from bridge.groups.streams.snapshot import StreamsGroupState
 from bridge.groups.streams.topology import StatusCode
 from bridge.kafka.error_codes import ErrorCode
@@ -184,8 +184,10 @@ async def test_another_node_takes_the_group() -> None:
 
 async def test_memory_of_topologies_and_members_is_bounded() -> None:
     bench = StreamsBench(max_member_metadata_bytes=1024)
-    wide = COUNT._replace(subtopologies=tuple(COUNT.subtopologies[0]._replace(id=f"{n}") for n in range(9)))
+    wide = COUNT._replace(subtopologies=COUNT.subtopologies[:1] * 9)  # also wrong: their ids are the same
     assert await error_code(bench.join(topology=wide)) == ErrorCode.INVALID_REQUEST
+    unresolved = COUNT._replace(subtopologies=COUNT.subtopologies[1:])
+    assert await error_code(bench.join(topology=unresolved)) == ErrorCode.STREAMS_INVALID_TOPOLOGY
     assert await error_code(bench.join(tags={"k": "v" * 1000})) == ErrorCode.INVALID_REQUEST
     await bench.join()
     held = bench.metrics.metadata_bytes.value
@@ -196,6 +198,40 @@ async def test_memory_of_topologies_and_members_is_bounded() -> None:
     assert 0 < bench.metrics.metadata_bytes.value < held  # the topology
     bench.store.lose()
     assert bench.metrics.metadata_bytes.value == 0
+
+
+async def test_heartbeats_that_say_nothing_new_are_taken_where_there_is_no_room() -> None:
+    bench = StreamsBench(max_metadata_bytes=2048)
+    await bench.join(tags={"k": "v" * 1000})
+    assert bench.metrics.metadata_bytes.value > 2048 - 100
+    assert await error_code(bench.join("n")) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert (await bench.beat("m", 2)).epoch == 2
+    await bench.clock.advance(6)  # the topics are looked at again
+    assert (await bench.beat("m", 2)).epoch == 2
+    assert await error_code(bench.beat("m", 2, rack_id="r")) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert (await bench.beat("m", -1, process_id="p")).epoch == -1
+    await bench.join("n")
+
+
+@pytest.mark.parametrize("seconds", [0, 6], ids=["between looks", "with a look"])
+async def test_what_members_say_counts_until_they_say_something_else(seconds: int) -> None:
+    bench = StreamsBench()
+    await bench.join()
+    small = bench.metrics.metadata_bytes.value
+    for said in ({"tags": {"k": "v" * 1000}}, {"rack_id": "r" * 1000}, {"endpoint": Endpoint("h" * 1000, 1)}):
+        before = bench.metrics.metadata_bytes.value
+        await bench.clock.advance(seconds)
+        epoch = (await bench.beat("m", (await bench.groups.streams_snapshot("g")).members["m"].epoch, **said)).epoch
+        grown = bench.metrics.metadata_bytes.value
+        assert grown >= before + 1000
+        await bench.clock.advance(seconds)
+        epoch = (await bench.beat("m", epoch)).epoch
+        assert bench.metrics.metadata_bytes.value == grown
+    restarted = bench.restarted()
+    await restarted.groups.streams_snapshot("g")
+    assert restarted.metrics.metadata_bytes.value == grown
+    await bench.beat("m", epoch, tags={}, rack_id="r", endpoint=Endpoint("h", 1))
+    assert bench.metrics.metadata_bytes.value == small + 2
 
 
 async def test_internal_topics_are_created_once_and_failures_are_told_for_a_while() -> None:
@@ -221,6 +257,35 @@ async def test_internal_topics_are_created_once_and_failures_are_told_for_a_whil
     await bench.clock.advance(11)
     assert bench.groups.create_internal_topics("g", left, create) == ""
     gate.clear()
+    await bench.groups.close()
+
+
+async def test_an_unexpected_error_with_one_topic_leaves_the_others_alone(caplog: pytest.LogCaptureFixture) -> None:
+    bench = StreamsBench(topics=None)
+    wanted = (TopicInfo("by-key", 2), TopicInfo("log", 2))
+    begun: list[str] = []
+    gate = asyncio.Event()
+
+    async def create(topic: TopicInfo) -> None:
+        begun.append(topic.name)
+        if topic.name == "log":
+            raise RuntimeError("a secret")
+        await gate.wait()
+
+    def failed(group_id: str) -> str:
+        return bench.groups.create_internal_topics(group_id, wanted, create)
+
+    assert failed("g") == ""
+    await settle()
+    assert failed("g") == "log (an error of the bridge)"
+    await settle()
+    assert begun == ["by-key", "log"]  # the first one is still under way
+    (told,) = [one for one in caplog.records if one.message == "! internal topic of a streams group not created"]
+    assert told.exc_info
+    assert failed("other") == ""  # its members may have other rights
+    await settle()
+    assert begun == ["by-key", "log", "log"]
+    gate.set()
     await bench.groups.close()
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from bridge.groups.streams.endpoints import EndpointPartitions, partitions_by_endpoint
-from bridge.groups.streams.model import Endpoint, StreamsMember, Subtopology, TopicInfo, Topology
+from bridge.groups.streams.model import Endpoint, StreamsMember, Subtopology, Task, Tasks, TopicInfo, Topology
 from tests.groups.streams.tasks import roles
 
 HERE, THERE = Endpoint("host-1", 9000), Endpoint("host-2", 9000)
@@ -51,6 +51,26 @@ def test_the_members_of_one_endpoint_are_one_and_those_without_are_none() -> Non
         EndpointPartitions(HERE, {"a": (0, 2)}, {"r": (0, 1)}),
         EndpointPartitions(THERE, {"a": (1,)}, {}),
     ]
+
+
+def test_topics_that_have_no_partition_of_a_task_are_not_looked_at_for_each_task() -> None:
+    """Many topics of one partition, beside one whose partitions are many tasks."""
+    names = tuple(f"t{number}" for number in range(1000))
+    topology = Topology(0, (Subtopology("0", ("large", *names)),))
+    sizes = dict.fromkeys(names, 1) | {"large": 1000}
+    looks = 0
+
+    class Counted(int):
+        def __lt__(self, other: int) -> bool:
+            nonlocal looks
+            looks += 1
+            return int(self) < other
+
+    active = frozenset(Task("0", Counted(number)) for number in range(1000))
+    member = StreamsMember("m", "p", endpoint=HERE, assigned=Tasks(active))
+    ((_, told, _),) = partitions_by_endpoint([member], topology, sizes.get)
+    assert sum(map(len, told.values())) == 2000
+    assert looks < 100_000
 
 
 def test_tasks_and_topics_that_are_gone_are_left_out() -> None:

@@ -14,6 +14,7 @@ from bridge.groups.streams.model import (
     StreamsMember,
     Subtopology,
     Task,
+    Tasks,
     TopicInfo,
     Topology,
 )
@@ -43,7 +44,7 @@ MEMBER_BYTES = (
     b'{"v":1,"process":"p","rack":"r","client":"client","host":"/127.0.0.1","rebalance":300000,"topology":1,'
     b'"endpoint":["host",65535],"tags":{"zone":"a"},"epoch":5,"previous":4,"state":2,'
     b'"assigned":[{"0":[0]},{"0":[2]},{}],"revoking":[{"0":[1]},{},{}],"target":[{"0":[0,1]},{"0":[3]},{}],'
-    b'"given":[["0",0,3],["0",1,2]]}'
+    b'"given":{"0":[[0,3],[1,2]]}}'
 )
 
 
@@ -69,6 +70,15 @@ def test_what_is_stored_stays_readable() -> None:
     assert encode_group(GROUP, 77) == GROUP_BYTES
     assert encode_member(MEMBER, TARGET) == MEMBER_BYTES
     assert STREAMS.decode(StoredGroup(GROUP_BYTES, members={MEMBER.id: MEMBER_BYTES})) == (GROUP, 77)
+
+
+def test_a_record_has_a_subtopology_s_id_a_few_times_however_many_tasks_it_has() -> None:
+    name = "s" * 249
+    active = frozenset(Task(name, number) for number in range(1000))
+    member = StreamsMember("m", assigned=Tasks(active), since=dict.fromkeys(active, 1))
+    written = encode_member(member, member.assigned)
+    assert written.count(name.encode()) == 3
+    assert STREAMS.decode(StoredGroup(GROUP_BYTES, members={"m": written}))[0].members["m"] == member
 
 
 def test_only_what_changes_is_written() -> None:

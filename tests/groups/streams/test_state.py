@@ -189,6 +189,8 @@ def test_all_are_asked_to_shut_down_until_nobody_is_left() -> None:
     machine = GroupMachine()
     machine.join("m")
     machine.join("n")
+    assert machine.refusal("x", -1, shutdown=True)[0] == ErrorCode.UNKNOWN_MEMBER_ID
+    assert StatusCode.SHUTDOWN_APPLICATION not in codes(machine.beat("m"))
     machine.leave("n", shutdown=True)
     assert StatusCode.SHUTDOWN_APPLICATION in codes(machine.beat("m"))
     machine.leave("m")
@@ -209,7 +211,7 @@ def test_endpoints_are_told_whenever_they_have_changed() -> None:
     assert told is not None
     assert [len(one.active["in"]) for one in told] == [2, 2]
     assert machine.beat("m").endpoints is None
-    assert len(machine.restarted().beat("m").endpoints or ()) == 2  # another coordinator begins to count anew
+    assert len(machine.restarted().beat("m").endpoints or ()) == 2  # another coordinator counts from the start
 
 
 def test_silent_members_go_and_those_that_do_not_revoke() -> None:

@@ -288,6 +288,7 @@ def test_an_empty_copartition_group_is_none() -> None:
          "Changelog topic log must have an undefined partition count, but it is set to 3."),
         ([_part("0", "a", r=-1)], "Repartition topic r cannot have -1 partitions."),
         ([_part("0", "a"), _part("0", "b")], "Subtopology ids must differ."),
+        ([_part("0", "a"), _part("1" * 250, "b")], "Subtopology ids cannot be longer than 249 characters."),
         ([_part("0", "a __consumer_offsets", "__transaction_state"), _part("1", "b!", __share_group_state=0)],
          "Use of Kafka internal topics __consumer_offsets,__transaction_state,__share_group_state in a Kafka Streams "
          "topology is prohibited."),
@@ -296,7 +297,7 @@ def test_an_empty_copartition_group_is_none() -> None:
         ([_part("0", "a-partition-0")], "Topic names a-partition-0 are not valid topic names."),
     ],
 )  # fmt: skip
-def test_what_no_topic_can_mend_is_refused(parts: list[Subtopology], text: str) -> None:
+def test_what_no_topic_can_fix_is_refused(parts: list[Subtopology], text: str) -> None:
     with pytest.raises(KafkaError) as refused:
         check(Topology(0, tuple(parts)))
     assert (refused.value.code, str(refused.value)) == (ErrorCode.STREAMS_INVALID_TOPOLOGY, text)
