@@ -92,6 +92,7 @@ class LedPartition:
         self._state = SharePartition(0)
         self._state_epoch = self._q = 0
         self._confirmed_at = -inf  # by the coordinator: that this state is the one that counts
+        self._doubts = 0
         self._confirming: asyncio.Task[None] | None = None
         self._error: KafkaError | None = None
         self._waiters: dict[Waiter, None] = {}
@@ -127,9 +128,9 @@ class LedPartition:
     async def open(self) -> None:
         """Read the state, and find out where to begin if no leader has yet; KafkaError as consumers are told it."""
         try:
-            began = loop_time()
+            asked = self._asks()
             read = await self._persister.read(*self.name, self.epoch)
-            self._confirmed_at = began
+            self._confirmed(*asked)
             self._state_epoch, self._q = read.state_epoch, read.q
             start = await self._first_offset() if read.start == UNINITIALIZED else read.start
             self._state = SharePartition(start, read.batches)
@@ -141,7 +142,8 @@ class LedPartition:
             raise told(error) from None
 
     def doubt(self) -> None:
-        """Hand out nothing until the coordinator has said that this state is the one that counts."""
+        """Hand out nothing until the coordinator, asked from now on, says that this state is the one that counts."""
+        self._doubts += 1
         self._confirmed_at = -inf
 
     def close(self, error: KafkaError) -> None:
@@ -261,8 +263,17 @@ class LedPartition:
             self._confirming = asyncio.get_running_loop().create_task(self._confirm(), name="confirm share state")
         return False
 
+    def _asks(self) -> tuple[float, int]:
+        """What `_confirmed` is to be told when the coordinator, which is asked now, has answered."""
+        return loop_time(), self._doubts
+
+    def _confirmed(self, asked_at: float, doubts: int) -> None:
+        """The coordinator has said that this state counts; that is worth nothing if it was asked before a doubt."""
+        if doubts == self._doubts:
+            self._confirmed_at = asked_at
+
     async def _confirm(self) -> None:
-        began, failure = loop_time(), None
+        asked, failure = self._asks(), None
         try:
             await self._persister.check(*self.name, self._state_epoch, self.epoch)
         except KafkaError as error:
@@ -270,7 +281,7 @@ class LedPartition:
         finally:
             self._confirming = None
         if failure is None:
-            self._confirmed_at = began
+            self._confirmed(*asked)
             self._wake()
         elif ends(failure):
             self.close(told(failure))  # else it is asked again when somebody looks again
@@ -333,7 +344,7 @@ class LedPartition:
     async def _write_once(self, saying: "Sequence[asyncio.Future[None]]") -> bool:
         self._q += 1
         write = ShareWrite(self._state_epoch, self.epoch, self._q, *self._state.begin_write())
-        began = loop_time()
+        asked = self._asks()
         try:
             await self._persister.write(*self.name, write)
         except KafkaError as error:
@@ -352,7 +363,7 @@ class LedPartition:
             for one in saying:
                 _fail(one, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
             raise
-        self._confirmed_at = began
+        self._confirmed(*asked)
         self._state.written()
         for one in saying:
             if not one.done():

@@ -42,6 +42,35 @@ class _Log:
         return [build_batch(records, Rebuild(0, 3, 0))] if offset < 3 else []
 
 
+class _Coordinator:
+    """What it answers was true when it was asked, and may be long on its way."""
+
+    def __init__(self, states: ShareStates) -> None:
+        self._states = states
+        self.has_answered = asyncio.Event()
+        self.arrives = asyncio.Event()
+        self.arrives.set()
+
+    def delay(self) -> None:
+        self.has_answered.clear()
+        self.arrives.clear()
+
+    async def read(self, *asked: Any) -> Any:
+        return await self._answer(self._states.read(*asked))
+
+    async def write(self, *asked: Any) -> None:
+        await self._answer(self._states.write(*asked))
+
+    async def check(self, *asked: Any) -> None:
+        await self._answer(self._states.check(*asked))
+
+    async def _answer(self, work: Any) -> Any:
+        answer = await work
+        self.has_answered.set()
+        await self.arrives.wait()
+        return answer
+
+
 class _Bench:
     """One node with the leader and the coordinator."""
 
@@ -50,7 +79,8 @@ class _Bench:
         self.metrics = ShareMetrics()
         self.states = ShareStates(self.store)
         configs = GroupConfigs(GroupSettings(), lambda group_id: {"share.auto.offset.reset": "earliest"} | set_configs)
-        self.shares = Shares(self.states, configs, self.metrics)
+        self.coordinator = _Coordinator(self.states)
+        self.shares = Shares(self.coordinator, configs, self.metrics)
         self.states.on_changed.append(self.shares.changed)
         self.log = _Log()
 
@@ -231,11 +261,16 @@ async def test_a_leader_that_another_one_was_between_reads_anew() -> None:
 
 async def _acquired_when_confirmed(led: LedPartition) -> list[tuple[int, int, int]]:
     """What is had once the coordinator has answered."""
+    await _woken(led)
+    return await _acquire(led)
+
+
+async def _woken(led: LedPartition) -> None:
+    """Nothing is to be had, until the coordinator has answered."""
     waiter = FutureWaiter()
     led.add_waiter(waiter)
     assert await _acquire(led) == []
     await waiter.future
-    return await _acquire(led)
 
 
 async def test_a_leader_hands_out_by_what_the_coordinator_has_said_a_short_time_ago(
@@ -282,3 +317,31 @@ async def test_a_leader_gives_nothing_while_nobody_confirms_it() -> None:
         await asyncio.sleep(0)
     bench.store.refuses = None
     assert await _acquired_when_confirmed(led) == [(0, 2, 1)]
+
+
+@pytest.mark.parametrize("asked", ["read", "write", "check"])
+async def test_an_answer_that_was_on_its_way_when_a_member_began_to_read_counts_for_nothing(asked: str) -> None:
+    bench = _Bench()
+    bench.states.on_changed.clear()  # as in another node
+    led = await bench.led()
+    await _acquire(led)
+    await led.acknowledge("a", [Acknowledgement(0, 1, RELEASE)])
+    work: asyncio.Future[Any]
+    if asked == "read":
+        led.close(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        bench.coordinator.delay()
+        work = asyncio.ensure_future(bench.led())
+    elif asked == "write":
+        bench.coordinator.delay()
+        work = led.acknowledge("a", [Acknowledgement(2, 2, RELEASE)])
+    else:
+        bench.shares.doubt("g")
+        bench.coordinator.delay()
+        work = asyncio.ensure_future(_woken(led))
+    await bench.coordinator.has_answered.wait()
+    await bench.states.alter(*_NAME, 1)
+    bench.shares.doubt("g")
+    bench.coordinator.arrives.set()
+    await work
+    assert await _code(_acquired_when_confirmed(await bench.led())) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert await _acquire(await bench.led()) == [(1, 2, 1)]
