@@ -204,7 +204,8 @@ class LedPartition:
                 position = self._state.position(limits)
                 read = [] if position is None else await self._read(position, max_bytes, timeout_seconds)
                 self._check()
-                if not read or position is None or not is_wanted() or not self._is_confirmed():
+                is_doubted = self._confirmed_at == -inf and not self._is_confirmed()  # perhaps another state has more
+                if is_doubted or not read or position is None or not is_wanted() or not self._is_confirmed():
                     self._go_on()
                     return None
                 spans = [one for batch in read for one in _spans(batch)]

@@ -307,6 +307,18 @@ async def test_who_begins_to_read_has_nothing_by_a_state_that_was_changed_elsewh
     assert led.is_closed
 
 
+async def test_who_begins_to_read_is_given_what_offsets_that_were_altered_elsewhere_have_more() -> None:
+    bench = _Bench()
+    led = await bench.led()
+    bench.states.on_changed.clear()  # as in another node
+    await _acquire(led)
+    await led.acknowledge("a", _ALL)
+    await bench.states.alter(*_NAME, 1)
+    bench.shares.doubt("g")
+    assert await _code(_acquired_when_confirmed(led)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert await _acquire(await bench.led()) == [(1, 2, 1)]
+
+
 async def test_a_leader_gives_nothing_while_nobody_confirms_it() -> None:
     bench = _Bench()
     led = await bench.led()
