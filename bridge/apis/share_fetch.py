@@ -155,7 +155,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
             for index in topic.partitions:
                 found.partitions.pop((topic.topic_id, index), None)
     fetches = epoch != CLOSES and not request.is_renew_ack
-    parts = await _opened(shares, group_id, (*found.partitions, *said) if fetches else said, broker, session)
+    parts = await _opened(shares, found, (*found.partitions, *said) if fetches else said, broker, session)
     opened = {place: part.opened for place, part in parts.items()}
     results = await acknowledgements.acknowledged(member_id, said, opened, renews=request.is_renew_ack)
     for place, error in results.items():
@@ -177,9 +177,9 @@ def _check(request: Request) -> None:
 
 
 async def _opened(
-    shares: Shares, group_id: str, places: Iterable[Place], broker: Broker, session: Session
+    shares: Shares, found: ShareSession, places: Iterable[Place], broker: Broker, session: Session
 ) -> dict[Place, _Partition]:
-    opened = await share.opened(shares, group_id, places, broker, session)
+    opened = await share.opened(shares, found, places, broker, session)
     return {place: _Partition(one) for place, one in opened.items()}
 
 
@@ -214,8 +214,7 @@ async def _read(
     finally:
         for one in used:
             one.users -= 1
-            if not found.is_open and broker.shares is not None:
-                broker.shares.close_if_idle(one)
+            one.close_unused()
 
 
 @contextmanager
@@ -255,7 +254,6 @@ async def _look(
             del led[place]
             continue
         if part.found is not None:
-            found.read[one] = None
             left -= sum(map(len, part.found.records))
             most -= sum(acquired.last - acquired.first + 1 for acquired in part.found.acquired)
             if place in found.partitions:

@@ -46,6 +46,7 @@ _log = logging.get(__name__)
 _TYPES: Final = {GAP: "gap", ACCEPT: "accept", RELEASE: "release", REJECT: "reject", RENEW: "renew"}
 _AGAIN_SECONDS: Final = 1.0
 """After how long a write that has failed is tried again, where nobody else writes meanwhile."""
+_UNUSED: Final = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "nobody reads the share partition any more")
 _CONFIRMED_SECONDS: Final = 1.0
 """For how long a leader hands out records by what the coordinator has said last: docs/decisions/036."""
 
@@ -83,6 +84,8 @@ class LedPartition:
         self.log = log
         self.users = 0
         """Requests that go on here."""
+        self.readers = 0
+        """Sessions that are open and have read it."""
         self.epoch = epoch
         """Of this leader."""
         self._persister = persister
@@ -109,11 +112,6 @@ class LedPartition:
         return Limits(
             number(group_id, SHARE_DELIVERIES), number(group_id, SHARE_LOCKS), number(group_id, SHARE_LOCK) / 1000
         )
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing would be lost by closing it."""
-        return not self.users and not self._waiters and self._write is None and self._state.is_idle
 
     @property
     def acquired(self) -> int:
@@ -145,6 +143,12 @@ class LedPartition:
         """Hand out nothing until the coordinator, asked from now on, says that this state is the one that counts."""
         self._doubts += 1
         self._confirmed_at = -inf
+
+    def close_unused(self) -> None:
+        """Close it if nobody reads it, and nothing is lost by that; who reads it again opens it again."""
+        is_used = self.readers or self.users or self._waiters or self._write is not None
+        if not is_used and self._state.is_idle:
+            self.close(_UNUSED)
 
     def close(self, error: KafkaError) -> None:
         """Use it no more; who waits is told. What is being written is stored, or not."""
@@ -341,6 +345,7 @@ class LedPartition:
             self._write = None
         if self._error is None and self._state.has_news:
             self._again = asyncio.get_running_loop().call_later(_AGAIN_SECONDS, self._changed)
+        self.close_unused()
 
     async def _write_once(self, saying: "Sequence[asyncio.Future[None]]") -> bool:
         self._q += 1

@@ -23,7 +23,7 @@ class Shares:
 
     def __init__(self, persister: Persister, configs: GroupConfigs, metrics: ShareMetrics) -> None:
         self.configs = configs
-        self.sessions = ShareSessions(self.close_if_idle, metrics)
+        self.sessions = ShareSessions(metrics)
         self._metrics = metrics
         self._persister = persister
         self._led: dict[Name, LedPartition] = {}
@@ -77,11 +77,6 @@ class Shares:
         """The process stops: who waits is told."""
         for name in (*self._led, *self._opening):
             self.changed(*name)
-
-    def close_if_idle(self, led: LedPartition) -> None:
-        """Perhaps nobody reads it any more; who does opens it again."""
-        if led.is_idle:
-            led.close(_CHANGED)
 
     async def _open(self, led: LedPartition) -> None:
         opening = self._opening[led.name]

@@ -3,7 +3,6 @@
 When the connection closes, or the member leaves its group, the session does, and others get what the member has.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 from uuid import UUID
@@ -35,17 +34,23 @@ class ShareSession:
     """That of the next request."""
     partitions: dict[Place, None] = field(default_factory=dict)
     """In the order in which they are to be read."""
-    read: dict[LedPartition, None] = field(default_factory=dict)
-    """Of which it has had records."""
+    read: dict[Place, LedPartition] = field(default_factory=dict)
+    """Those that its requests have opened."""
     is_open: bool = True
+
+    def has_opened(self, place: Place, led: LedPartition) -> None:
+        """A request of the session is to use it."""
+        if not self.is_open:
+            led.close_unused()
+        elif self.read.get(place) is not led:
+            self.read[place] = led
+            led.readers += 1
 
 
 class ShareSessions:
     """Those of one namespace."""
 
-    def __init__(self, on_left: Callable[[LedPartition], None], metrics: ShareMetrics) -> None:
-        """`on_left`: called for each partition that a session that closes has read."""
-        self._on_left = on_left
+    def __init__(self, metrics: ShareMetrics) -> None:
         self._metrics = metrics
         self._sessions: dict[tuple[str, str], ShareSession] = {}
 
@@ -97,7 +102,8 @@ class ShareSessions:
         key = session.group_id, session.member_id
         if self._sessions.get(key) is session:
             del self._sessions[key]
-        for led in session.read:
+        for led in session.read.values():
             led.release(session.member_id, counts=counts)
-            self._on_left(led)
+            led.readers -= 1
+            led.close_unused()
         session.read.clear()

@@ -83,10 +83,13 @@ class _Bench:
         self.shares = Shares(self.coordinator, configs, self.metrics)
         self.states.on_changed.append(self.shares.changed)
         self.log = _Log()
+        self.session = self.shares.sessions.open("g", "a", 1)
 
     async def led(self, epoch: int = 1) -> LedPartition:
         await self.states.initialize(*_NAME)
-        return await self.shares.led(_NAME, cast(PartitionLog, self.log), epoch)
+        led = await self.shares.led(_NAME, cast(PartitionLog, self.log), epoch)
+        self.session.has_opened((_NAME.topic_id, 0), led)
+        return led
 
 
 async def _acquire(led: LedPartition, member: str = "a") -> list[tuple[int, int, int]]:
@@ -205,6 +208,23 @@ async def test_a_write_that_ends_in_another_error_leaves_nobody_waiting() -> Non
     bench.store.fails = RuntimeError("a fault")
     assert await _code(led.acknowledge("a", _ALL)) == ErrorCode.UNKNOWN_SERVER_ERROR
     assert led.is_closed
+
+
+@pytest.mark.parametrize("is_read_again", [False, True])
+async def test_what_nobody_reads_any_more_is_closed_when_all_is_stored(is_read_again: bool) -> None:
+    bench = _Bench()
+    led = await bench.led()
+    await _acquire(led)
+    bench.store.held_back = []
+    bench.shares.sessions.close(bench.session, counts=True)
+    (writing,) = (one for one in asyncio.all_tasks() if one.get_name() == "write share state")
+    await asyncio.sleep(0)  # it begins
+    assert not led.is_closed
+    if is_read_again:
+        bench.shares.sessions.open("g", "b", 2).has_opened((_NAME.topic_id, 0), led)
+    bench.store.release()
+    await writing
+    assert led.is_closed != is_read_again
 
 
 async def test_who_looks_in_vain_wakes_nobody() -> None:
