@@ -173,9 +173,10 @@ class LedPartition:
         if any(one.type == RENEW for one in said) and self._configs.value(self.name.group_id, SHARE_RENEWS) != "true":
             text = "Renewing acquisition locks is not enabled for the group."
             raise KafkaError(ErrorCode.INVALID_RECORD_STATE, text)
+        start = self._state.start
         is_news = self._state.acknowledge(member, said, self.limits, loop_time())
         for one in said:
-            self._metrics.acknowledged[_TYPES[one.type]].inc(one.last - one.first + 1)
+            self._metrics.acknowledged[_TYPES[one.type]].inc(max(one.last - max(one.first, start) + 1, 0))
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         answer.add_done_callback(retrieve_exception)
         if is_news:
@@ -289,7 +290,7 @@ class LedPartition:
             self._confirmed(*asked)
             self._wake()
         elif ends(failure):
-            self.close(told(failure))  # else it is asked again when somebody looks again
+            self.close(told(failure))  # else it is asked again when a member looks again
 
     def _check(self) -> None:
         if self._error is not None:

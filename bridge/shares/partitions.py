@@ -19,7 +19,7 @@ _CHANGED: Final = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the state of the
 
 
 class Shares:
-    """All share partitions of one namespace that somebody reads here."""
+    """All share partitions of one namespace that members read here."""
 
     def __init__(self, persister: Persister, configs: GroupConfigs, metrics: ShareMetrics) -> None:
         self.configs = configs
@@ -49,7 +49,7 @@ class Shares:
         return found
 
     def changed(self, group_id: str, topic_id: UUID, partition: int) -> None:
-        """Somebody else than the leader has changed a state (`ShareStates.on_changed`)."""
+        """A state was changed, and not by the leader (`ShareStates.on_changed`)."""
         name = Name(group_id, topic_id, partition)
         opening = self._opening.pop(name, None)
         if opening is not None:

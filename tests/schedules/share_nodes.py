@@ -191,7 +191,7 @@ class ShareMember:
         return self._leaders.leader("t", self._partition)
 
     async def poll(self, node: ServingNode, seconds: float) -> bool:
-        """One request; False: the session is to be opened anew."""
+        """One request; False: the session is to be opened again."""
         if self._client is None or self._client.node is not node or not self._epoch:
             self._client, self._epoch = NodeClient(self._world, self._leaders, node, self._name), 0
             self._has.clear()

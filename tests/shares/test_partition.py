@@ -159,6 +159,15 @@ async def test_what_a_member_does_not_have_is_not_counted(kind: int) -> None:
     assert {one.value for one in bench.metrics.acknowledged.values()} == {0}
 
 
+async def test_what_lies_before_the_start_is_not_counted_again() -> None:
+    bench = _Bench()
+    led = await bench.led()
+    await _acquire(led)
+    for said in (Acknowledgement(0, 1, ACCEPT), Acknowledgement(0, 1, ACCEPT), Acknowledgement(0, 2, ACCEPT)):
+        await led.acknowledge("a", [said])
+    assert bench.metrics.acknowledged["accept"].value == 3
+
+
 async def test_a_leader_that_another_one_follows_is_told() -> None:
     bench = _Bench()
     led = await bench.led()
@@ -268,7 +277,7 @@ async def test_a_partition_that_another_node_leads_now() -> None:
     assert await _code(led.acquire("a", 500, 1 << 20, 1.0, lambda: True)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_a_leader_that_another_one_was_between_reads_anew() -> None:
+async def test_a_leader_that_another_one_was_between_reads_again() -> None:
     bench = _Bench()
     first = await bench.led(epoch=1)
     await _acquire(first)
@@ -308,14 +317,14 @@ async def test_a_leader_hands_out_by_what_the_coordinator_has_said_a_short_time_
     assert await _acquired_when_confirmed(led) == [(0, 2, 1)]
 
 
-@pytest.mark.parametrize("changes", ["altered", "made anew", "led by another"])
+@pytest.mark.parametrize("changes", ["altered", "recreated", "led by another"])
 async def test_who_begins_to_read_has_nothing_by_a_state_that_was_changed_elsewhere(changes: str) -> None:
     bench = _Bench()
     led = await bench.led()
     bench.states.on_changed.clear()  # as in another node
     if changes == "altered":
         await bench.states.alter(*_NAME, 1)
-    elif changes == "made anew":
+    elif changes == "recreated":
         await bench.states.delete("g", [(_NAME.topic_id, 0)])
         await bench.states.initialize(*_NAME)
     else:
