@@ -4,9 +4,10 @@ The lag is there from v1 on (KIP-1226).
 """
 
 import asyncio
+from collections import defaultdict
 from contextlib import suppress
 from copy import copy
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 from uuid import UUID
 
 from bridge.errors import BridgeError, KafkaError
@@ -91,14 +92,22 @@ class Response:
     groups: list[Group]
 
 
+_Begun: TypeAlias = defaultdict[tuple[str, int], list[tuple[ResponsePartition, int]]]
+"""By topic and partition: all that is told of it, and how many records beyond that start are done."""
+
+
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Tell where each partition begins; a group that is not there has begun nowhere, as in Kafka."""
-    groups, lags = list(range(len(request.groups))), session.api_version >= _TELLS_LAG
-    found = await gathered_for(groups, lambda index: _describe(request.groups[index], broker, lags=lags))
+    groups, begun = list(range(len(request.groups))), _Begun(list)
+    found = await gathered_for(groups, lambda index: _describe(request.groups[index], broker, begun))
+    if session.api_version >= _TELLS_LAG:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_ENDS_SECONDS):
+                await gathered(_add_lags(*place, told, broker) for place, told in begun.items())
     return Response(groups=[found[index] for index in groups])
 
 
-async def _describe(asked: RequestGroup, broker: Broker, *, lags: bool) -> Group:
+async def _describe(asked: RequestGroup, broker: Broker, begun: _Begun) -> Group:
     try:
         topics = await _all(asked.group_id, broker) if asked.topics is None else await _some(asked.topics, broker)
         summaries = await broker.groups.share_summaries(
@@ -106,24 +115,22 @@ async def _describe(asked: RequestGroup, broker: Broker, *, lags: bool) -> Group
         )
     except KafkaError as error:
         return _refused(asked.group_id, error.code, error.message)
-    each, begun = iter(summaries), list[tuple[str, ResponsePartition, int]]()
     async for topic in in_turns(topics):
         for one in topic.partitions:
-            if (summary := next(each)) is not None:
+            summary = summaries[topic.topic_id, one.partition_index]
+            if summary is not None:
                 one.start_offset, one.leader_epoch = summary.start, max(summary.leader_epoch, 0)
-                if lags and summary.start >= 0:
-                    begun.append((topic.topic_name, one, summary.done))
-    with suppress(TimeoutError):
-        async with asyncio.timeout(_ENDS_SECONDS):
-            await gathered(_add_lag(name, one, done, broker) for name, one, done in begun)
+                if summary.start >= 0:
+                    begun[topic.topic_name, one.partition_index].append((one, summary.done))
     return Group(group_id=asked.group_id, topics=topics, error_code=ErrorCode.NONE)
 
 
-async def _add_lag(topic: str, partition: ResponsePartition, done: int, broker: Broker) -> None:
-    """`done`: of records beyond its start. It stays unknown where the partition's end is."""
+async def _add_lags(topic: str, partition: int, told: list[tuple[ResponsePartition, int]], broker: Broker) -> None:
+    """The lags stay unknown where the partition's end is."""
     with suppress(BridgeError):
-        end = await _end(topic, partition.partition_index, broker)
-        partition.lag = max(end - partition.start_offset - done, 0)
+        end = await _end(topic, partition, broker)
+        async for one, done in in_turns(told):
+            one.lag = max(end - one.start_offset - done, 0)
 
 
 async def _end(topic: str, partition: int, broker: Broker) -> int:

@@ -88,7 +88,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
     found = shares.sessions.next(group_id, member_id, request.share_session_epoch)
     said = share.said_of(request.topics)
-    parts = await share.opened(shares, group_id, said, broker, session)
+    parts = await share.opened(shares, found, said, broker, session)
     errors = await acknowledgements.acknowledged(member_id, said, parts, renews=request.is_renew_ack)
     if request.share_session_epoch == CLOSES:
         shares.sessions.close(found, counts=False)

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Final
 
 from bridge.errors import KafkaError
+from bridge.fetch.waiting import THROTTLE_MS
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.leader_hints import LeaderIdAndEpoch, NodeEndpoint
 from bridge.kafka.message import Int8, Int16, Int32, Int64, RecordBuffers, Uuid, message, since
 from bridge.kafka.share_messages import AcknowledgementBatch
 from bridge.requests import acknowledgements, share
-from bridge.requests.api import Api, Broker, RequestLimit, Right, Rights, ServedBy
+from bridge.requests.api import MAX_WAITING_PARTITIONS, Api, Broker, RequestLimit, Right, Rights, ServedBy
 from bridge.requests.leadership import LeaderHints
 from bridge.requests.rights import GROUP, TOPIC
 from bridge.requests.session import Session
@@ -27,7 +28,7 @@ from bridge.runtime.futures import FutureWaiter, loop_time
 from bridge.security.acls import Operation
 from bridge.shares.partition import Found, LedPartition
 from bridge.shares.partitions import Shares
-from bridge.shares.sessions import CLOSES, MOST_SESSIONS, OPENS, Place, ShareSession
+from bridge.shares.sessions import CLOSES, MOST_PARTITIONS, MOST_SESSIONS, OPENS, Place, ShareSession
 from bridge.storage.error_mapping import fetch_error
 from bridge.storage.read.log_end import LogEnd
 from bridge.telemetry.record_counts import sent
@@ -150,22 +151,32 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         await asyncio.sleep(max(until - loop_time(), 0))
     found = share.session_of(shares, group_id, member_id, epoch, session)
     if epoch != CLOSES:
-        found.partitions |= dict.fromkeys(asked)
-        for topic in request.forgotten_topics_data:
-            for index in topic.partitions:
-                found.partitions.pop((topic.topic_id, index), None)
+        forgotten = ((topic.topic_id, index) for topic in request.forgotten_topics_data for index in topic.partitions)
+        try:
+            shares.sessions.read(found, asked, forgotten)
+        except KafkaError:
+            await asyncio.sleep(max(until - loop_time(), 0))
+            raise
     fetches = epoch != CLOSES and not request.is_renew_ack
-    parts = await _opened(shares, group_id, (*found.partitions, *said) if fetches else said, broker, session)
-    opened = {place: part.opened for place, part in parts.items()}
-    results = await acknowledgements.acknowledged(member_id, said, opened, renews=request.is_renew_ack)
-    for place, error in results.items():
-        parts[place].acknowledge_error, parts[place].is_told = error, True
-    if epoch == CLOSES:
-        shares.sessions.close(found, counts=False)
-    if fetches:
-        await _read(found, parts, request, until, broker, session)
+    reads = tuple(found.partitions) if fetches else ()
+    waits = broker.waiting_fetches.acquire(len(reads))
+    try:
+        parts = await _opened(shares, found, (*reads, *said) if waits else said, broker, session)
+        opened = {place: part.opened for place, part in parts.items()}
+        results = await acknowledgements.acknowledged(member_id, said, opened, renews=request.is_renew_ack)
+        for place, error in results.items():
+            parts[place].acknowledge_error, parts[place].is_told = error, True
+        if epoch == CLOSES:
+            shares.sessions.close(found, counts=False)
+        if fetches and waits:
+            await _read(found, reads, parts, request, until, broker, session)
+    finally:
+        if waits:
+            broker.waiting_fetches.release(len(reads))
     lock = round(shares.configs.number(group_id, "share.record.lock.duration.ms"))
-    return _answer(parts, lock, LeaderHints(broker.cluster, session.listener))
+    answer = _answer(parts, lock, LeaderHints(broker.cluster, session.listener))
+    answer.throttle_time_ms = 0 if waits else THROTTLE_MS
+    return answer
 
 
 def _check(request: Request) -> None:
@@ -177,14 +188,15 @@ def _check(request: Request) -> None:
 
 
 async def _opened(
-    shares: Shares, group_id: str, places: Iterable[Place], broker: Broker, session: Session
+    shares: Shares, found: ShareSession, places: Iterable[Place], broker: Broker, session: Session
 ) -> dict[Place, _Partition]:
-    opened = await share.opened(shares, group_id, places, broker, session)
+    opened = await share.opened(shares, found, places, broker, session)
     return {place: _Partition(one) for place, one in opened.items()}
 
 
 async def _read(
     found: ShareSession,
+    reads: Sequence[Place],
     parts: dict[Place, _Partition],
     request: Request,
     until: float,
@@ -193,7 +205,7 @@ async def _read(
 ) -> None:
     """Acquire records as soon as there are any, or leave it at `until`."""
     led: dict[Place, LedPartition] = {}
-    for place in found.partitions:
+    for place in reads:
         part = parts[place]
         if isinstance(part.opened.led, KafkaError):
             part.error = part.opened.led
@@ -214,8 +226,7 @@ async def _read(
     finally:
         for one in used:
             one.users -= 1
-            if not found.is_open and broker.shares is not None:
-                broker.shares.close_if_idle(one)
+            one.close_unused()
 
 
 @contextmanager
@@ -255,7 +266,6 @@ async def _look(
             del led[place]
             continue
         if part.found is not None:
-            found.read[one] = None
             left -= sum(map(len, part.found.records))
             most -= sum(acquired.last - acquired.first + 1 for acquired in part.found.acquired)
             if place in found.partitions:
@@ -322,7 +332,9 @@ API = Api(
     long_poll=True,
     waits=True,
     limits=(
-        RequestLimit("share sessions of a node", MOST_SESSIONS, ErrorCode.SHARE_SESSION_LIMIT_REACHED),
+        RequestLimit("share sessions of a node and namespace", MOST_SESSIONS, ErrorCode.SHARE_SESSION_LIMIT_REACHED),
+        RequestLimit("partitions of their sessions", MOST_PARTITIONS, ErrorCode.SHARE_SESSION_LIMIT_REACHED),
+        RequestLimit("partitions that all clients wait for", MAX_WAITING_PARTITIONS, "nothing is read, throttled"),
         RequestLimit("batches of acknowledgements", share.MOST_RANGES, ErrorCode.INVALID_REQUEST),
     ),
 )

@@ -13,7 +13,7 @@ from bridge.runtime.futures import FutureWaiter, Outcome, loop_time
 from bridge.runtime.scheduler import REQUESTER, Measured, loop_scheduler
 from bridge.storage.read.log_end import LogEnd
 
-_THROTTLE_MS: Final = 100  # throttle_time_ms, where too many Fetches wait
+THROTTLE_MS: Final = 100  # throttle_time_ms, where too many Fetches wait
 _LONG_PAUSE_SECONDS: Final = 0.004
 """Shorter ones are not waited for: those of looks that took less than a millisecond."""
 
@@ -50,7 +50,7 @@ async def answered_in_turns(fetch: PendingFetch, broker: Broker, session: Sessio
 
 def _throttled(answer: Answer) -> Answer:
     if isinstance(answer, Response):
-        answer.throttle_time_ms = _THROTTLE_MS
+        answer.throttle_time_ms = THROTTLE_MS
     return answer
 
 

@@ -49,7 +49,7 @@ from bridge.groups.summary import LoadedGroups
 from bridge.groups.timers import Clock
 from bridge.kafka import consumer_protocol
 from bridge.kafka.error_codes import ErrorCode
-from bridge.runtime.futures import gathered, in_turns
+from bridge.runtime.futures import gathered_for, in_turns
 from bridge.telemetry import log
 from bridge.telemetry.metrics import GroupMetrics
 
@@ -217,9 +217,9 @@ class GroupCoordinator:
         await self._store.confirm(group_id)
         return self.share_states.known(group_id)
 
-    async def share_summaries(self, group_id: str, places: Iterable[Place]) -> list[Summary | None]:
+    async def share_summaries(self, group_id: str, places: Iterable[Place]) -> dict[Place, Summary | None]:
         """The states of some of them; None of one that it has none of."""
-        return await gathered(self.share_states.summary(group_id, *place) for place in places)
+        return await gathered_for(places, lambda place: self.share_states.summary(group_id, *place))
 
     async def alter_share_offsets(self, group_id: str, starts: Mapping[Place, int]) -> None:
         """Let a share group without members begin elsewhere; GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""

@@ -80,7 +80,7 @@ class Opened(NamedTuple):
     led: LedPartition | KafkaError
 
 
-async def opened(shares: Shares, group_id: str, places: Iterable[Place], broker: Broker, session: Session
+async def opened(shares: Shares, reader: ShareSession, places: Iterable[Place], broker: Broker, session: Session
                  ) -> dict[Place, Opened]:  # fmt: skip
     """The partitions, opened or with an error."""
     places = list(dict.fromkeys(places))
@@ -98,7 +98,9 @@ async def opened(shares: Shares, group_id: str, places: Iterable[Place], broker:
         try:
             log = await leadership.opened(broker, topic, place[1])
             epoch = max(broker.cluster.snapshot.leader(topic.name, place[1]).epoch, 0)
-            return Opened(topic.name, await shares.led(Name(group_id, *place), log, epoch))
+            led = await shares.led(Name(reader.group_id, *place), log, epoch)
+            reader.has_opened(place, led)
+            return Opened(topic.name, led)
         except KafkaError as error:
             return Opened(topic.name, error.bare())
 

@@ -46,6 +46,7 @@ _log = logging.get(__name__)
 _TYPES: Final = {GAP: "gap", ACCEPT: "accept", RELEASE: "release", REJECT: "reject", RENEW: "renew"}
 _AGAIN_SECONDS: Final = 1.0
 """After how long a write that has failed is tried again, where nobody else writes meanwhile."""
+_UNUSED: Final = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "nobody reads the share partition any more")
 _CONFIRMED_SECONDS: Final = 1.0
 """For how long a leader hands out records by what the coordinator has said last: docs/decisions/036."""
 
@@ -83,6 +84,8 @@ class LedPartition:
         self.log = log
         self.users = 0
         """Requests that go on here."""
+        self.readers = 0
+        """Sessions that are open and have read it."""
         self.epoch = epoch
         """Of this leader."""
         self._persister = persister
@@ -92,6 +95,7 @@ class LedPartition:
         self._state = SharePartition(0)
         self._state_epoch = self._q = 0
         self._confirmed_at = -inf  # by the coordinator: that this state is the one that counts
+        self._doubts = 0
         self._confirming: asyncio.Task[None] | None = None
         self._error: KafkaError | None = None
         self._waiters: dict[Waiter, None] = {}
@@ -110,11 +114,6 @@ class LedPartition:
         )
 
     @property
-    def is_idle(self) -> bool:
-        """Whether nothing would be lost by closing it."""
-        return not self.users and not self._waiters and self._write is None and self._state.is_idle
-
-    @property
     def acquired(self) -> int:
         """How many offsets members have."""
         return self._state.acquired
@@ -127,9 +126,9 @@ class LedPartition:
     async def open(self) -> None:
         """Read the state, and find out where to begin if no leader has yet; KafkaError as consumers are told it."""
         try:
-            began = loop_time()
+            asked = self._asks()
             read = await self._persister.read(*self.name, self.epoch)
-            self._confirmed_at = began
+            self._confirmed(*asked)
             self._state_epoch, self._q = read.state_epoch, read.q
             start = await self._first_offset() if read.start == UNINITIALIZED else read.start
             self._state = SharePartition(start, read.batches)
@@ -141,8 +140,15 @@ class LedPartition:
             raise told(error) from None
 
     def doubt(self) -> None:
-        """Hand out nothing until the coordinator has said that this state is the one that counts."""
+        """Hand out nothing until the coordinator, asked from now on, says that this state is the one that counts."""
+        self._doubts += 1
         self._confirmed_at = -inf
+
+    def close_unused(self) -> None:
+        """Close it if nobody reads it, and nothing is lost by that; who reads it again opens it again."""
+        is_used = self.readers or self.users or self._waiters or self._write is not None
+        if not is_used and self._state.is_idle:
+            self.close(_UNUSED)
 
     def close(self, error: KafkaError) -> None:
         """Use it no more; who waits is told. What is being written is stored, or not."""
@@ -167,9 +173,10 @@ class LedPartition:
         if any(one.type == RENEW for one in said) and self._configs.value(self.name.group_id, SHARE_RENEWS) != "true":
             text = "Renewing acquisition locks is not enabled for the group."
             raise KafkaError(ErrorCode.INVALID_RECORD_STATE, text)
+        start = self._state.start
         is_news = self._state.acknowledge(member, said, self.limits, loop_time())
         for one in said:
-            self._metrics.acknowledged[_TYPES[one.type]].inc(one.last - one.first + 1)
+            self._metrics.acknowledged[_TYPES[one.type]].inc(max(one.last - max(one.first, start) + 1, 0))
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         answer.add_done_callback(retrieve_exception)
         if is_news:
@@ -202,7 +209,8 @@ class LedPartition:
                 position = self._state.position(limits)
                 read = [] if position is None else await self._read(position, max_bytes, timeout_seconds)
                 self._check()
-                if not read or position is None or not is_wanted() or not self._is_confirmed():
+                is_doubted = self._confirmed_at == -inf and not self._is_confirmed()  # perhaps another state has more
+                if is_doubted or not read or position is None or not is_wanted() or not self._is_confirmed():
                     self._go_on()
                     return None
                 spans = [one for batch in read for one in _spans(batch)]
@@ -261,8 +269,17 @@ class LedPartition:
             self._confirming = asyncio.get_running_loop().create_task(self._confirm(), name="confirm share state")
         return False
 
+    def _asks(self) -> tuple[float, int]:
+        """What `_confirmed` is to be told when the coordinator, which is asked now, has answered."""
+        return loop_time(), self._doubts
+
+    def _confirmed(self, asked_at: float, doubts: int) -> None:
+        """The coordinator has said that this state counts; that is worth nothing if it was asked before a doubt."""
+        if doubts == self._doubts:
+            self._confirmed_at = asked_at
+
     async def _confirm(self) -> None:
-        began, failure = loop_time(), None
+        asked, failure = self._asks(), None
         try:
             await self._persister.check(*self.name, self._state_epoch, self.epoch)
         except KafkaError as error:
@@ -270,10 +287,10 @@ class LedPartition:
         finally:
             self._confirming = None
         if failure is None:
-            self._confirmed_at = began
+            self._confirmed(*asked)
             self._wake()
         elif ends(failure):
-            self.close(told(failure))  # else it is asked again when somebody looks again
+            self.close(told(failure))  # else it is asked again when a member looks again
 
     def _check(self) -> None:
         if self._error is not None:
@@ -329,11 +346,12 @@ class LedPartition:
             self._write = None
         if self._error is None and self._state.has_news:
             self._again = asyncio.get_running_loop().call_later(_AGAIN_SECONDS, self._changed)
+        self.close_unused()
 
     async def _write_once(self, saying: "Sequence[asyncio.Future[None]]") -> bool:
         self._q += 1
         write = ShareWrite(self._state_epoch, self.epoch, self._q, *self._state.begin_write())
-        began = loop_time()
+        asked = self._asks()
         try:
             await self._persister.write(*self.name, write)
         except KafkaError as error:
@@ -352,7 +370,7 @@ class LedPartition:
             for one in saying:
                 _fail(one, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
             raise
-        self._confirmed_at = began
+        self._confirmed(*asked)
         self._state.written()
         for one in saying:
             if not one.done():

@@ -19,15 +19,15 @@ _CHANGED: Final = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the state of the
 
 
 class Shares:
-    """All share partitions of one namespace that somebody reads here."""
+    """All share partitions of one namespace that members read here."""
 
     def __init__(self, persister: Persister, configs: GroupConfigs, metrics: ShareMetrics) -> None:
         self.configs = configs
-        self.sessions = ShareSessions(self.close_if_idle, metrics)
+        self.sessions = ShareSessions(metrics)
         self._metrics = metrics
         self._persister = persister
         self._led: dict[Name, LedPartition] = {}
-        self._opening: dict[Name, asyncio.Task[LedPartition]] = {}
+        self._opening: dict[Name, tuple[LedPartition, asyncio.Task[None]]] = {}
 
     async def led(self, name: Name, log: PartitionLog, epoch: int) -> LedPartition:
         """The share partition, whose log this is; KafkaError as consumers are told it."""
@@ -38,27 +38,29 @@ class Shares:
         if found is None:
             opening = self._opening.get(name)
             if opening is None:
-                opening = asyncio.get_running_loop().create_task(self._open(name, log, epoch), name="open share")
+                led = LedPartition(name, log, epoch, self._persister, self.configs, self._metrics, self._closed)
+                opening = led, asyncio.get_running_loop().create_task(self._open(led), name="open share")
                 self._opening[name] = opening
-            found = await wait_shared(opening, _CHANGED.bare())
+            found, opened = opening
+            await wait_shared(opened, _CHANGED.bare())
             if found.epoch != epoch:
                 raise _CHANGED.bare()
         found.log = log
         return found
 
     def changed(self, group_id: str, topic_id: UUID, partition: int) -> None:
-        """Somebody else than the leader has changed a state (`ShareStates.on_changed`)."""
+        """A state was changed, and not by the leader (`ShareStates.on_changed`)."""
         name = Name(group_id, topic_id, partition)
         opening = self._opening.pop(name, None)
         if opening is not None:
-            opening.cancel()
+            opening[1].cancel()
         found = self._led.get(name)
         if found is not None:
             found.close(_CHANGED)
 
     def doubt(self, group_id: str) -> None:
         """A member begins to read: it is given nothing by a state that was altered before it has joined."""
-        for led in self._led.values():
+        for led in (*self._led.values(), *(opening for opening, _ in self._opening.values())):
             if led.name.group_id == group_id:
                 led.doubt()
 
@@ -76,21 +78,14 @@ class Shares:
         for name in (*self._led, *self._opening):
             self.changed(*name)
 
-    def close_if_idle(self, led: LedPartition) -> None:
-        """Perhaps nobody reads it any more; who does opens it again."""
-        if led.is_idle:
-            led.close(_CHANGED)
-
-    async def _open(self, name: Name, log: PartitionLog, epoch: int) -> LedPartition:
-        opening = self._opening[name]
-        led = LedPartition(name, log, epoch, self._persister, self.configs, self._metrics, self._closed)
+    async def _open(self, led: LedPartition) -> None:
+        opening = self._opening[led.name]
         try:
             await led.open()
         finally:
-            if self._opening.get(name) is opening:
-                del self._opening[name]
-        self._led[name] = led
-        return led
+            if self._opening.get(led.name) is opening:
+                del self._opening[led.name]
+        self._led[led.name] = led
 
     def _closed(self, led: LedPartition) -> None:
         if self._led.get(led.name) is led:

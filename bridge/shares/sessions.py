@@ -3,18 +3,21 @@
 When the connection closes, or the member leaves its group, the session does, and others get what the member has.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 from uuid import UUID
 
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
+from bridge.runtime.fairness import Quota
 from bridge.shares.partition import LedPartition
 from bridge.telemetry.metrics import ShareMetrics
 
 MOST_SESSIONS: Final = 2000
 """Of one node and namespace (Kafka's group.share.max.share.sessions)."""
+MOST_PARTITIONS: Final = 500_000
+"""Of all their sessions; a partition counts in each that reads it, and so does one that is not there."""
 OPENS: Final = 0
 CLOSES: Final = -1
 """Epochs of the request that opens a session, and of that which closes it."""
@@ -35,19 +38,26 @@ class ShareSession:
     """That of the next request."""
     partitions: dict[Place, None] = field(default_factory=dict)
     """In the order in which they are to be read."""
-    read: dict[LedPartition, None] = field(default_factory=dict)
-    """Of which it has had records."""
+    read: dict[Place, LedPartition] = field(default_factory=dict)
+    """Those that its requests have opened."""
     is_open: bool = True
+
+    def has_opened(self, place: Place, led: LedPartition) -> None:
+        """A request of the session is to use it."""
+        if not self.is_open:
+            led.close_unused()
+        elif self.read.get(place) is not led:
+            self.read[place] = led
+            led.readers += 1
 
 
 class ShareSessions:
     """Those of one namespace."""
 
-    def __init__(self, on_left: Callable[[LedPartition], None], metrics: ShareMetrics) -> None:
-        """`on_left`: called for each partition that a session that closes has read."""
-        self._on_left = on_left
+    def __init__(self, metrics: ShareMetrics) -> None:
         self._metrics = metrics
         self._sessions: dict[tuple[str, str], ShareSession] = {}
+        self._places = Quota(MOST_PARTITIONS)
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -82,6 +92,16 @@ class ShareSessions:
             found.epoch = 1 if epoch == _LAST_EPOCH else epoch + 1
         return found
 
+    def read(self, session: ShareSession, more: Iterable[Place], forgotten: Iterable[Place]) -> None:
+        """Let it read more, but not what is forgotten; SHARE_SESSION_LIMIT_REACHED, and it is closed, at the limit."""
+        before, reads = len(session.partitions), session.partitions | dict.fromkeys(more)
+        for place in forgotten:
+            reads.pop(place, None)
+        if not self._places.acquire(len(reads) - before):
+            self.close(session, counts=True)
+            raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED, "share sessions read too many partitions")
+        session.partitions = reads
+
     def end(self, group_id: str, member_id: str) -> None:
         """The member is none any more."""
         found = self._sessions.get((group_id, member_id))
@@ -94,10 +114,12 @@ class ShareSessions:
             return
         session.is_open = False
         self._metrics.sessions.dec()
+        self._places.release(len(session.partitions))
         key = session.group_id, session.member_id
         if self._sessions.get(key) is session:
             del self._sessions[key]
-        for led in session.read:
+        for led in session.read.values():
             led.release(session.member_id, counts=counts)
-            self._on_left(led)
+            led.readers -= 1
+            led.close_unused()
         session.read.clear()

@@ -590,7 +590,7 @@ class TransactionMetrics(Families, prefix="bridge_transactions_"):
         lambda all_of_them: max((one.age for one in all_of_them if one.age is not None), default=None),
     )
     reloads = counter(
-        "Slots of other nodes that were read anew. If it grows, entries are missed or Pulsar is away: the log line "
+        "Slots of other nodes that were read again. If it grows, entries are missed or Pulsar is away: the log line "
         "'! slot not followed' says why."
     )
     commits = counter("Transactions committed.")

@@ -73,6 +73,11 @@ RULES_OF_NODES = (
         "test_share_nodes", "test_a_leader_that_was_paused_gives_nothing_that_was_accepted_elsewhere",
     ),
     Mutation(
+        "a leader of share partitions goes by its state when a member begins to read", "shares/partition.py",
+        "        self._doubts += 1\n        self._confirmed_at = -inf\n", "        pass\n",
+        "test_share_nodes", "test_who_joins_after_offsets_were_altered_is_given_what_lies_from_there_on",
+    ),
+    Mutation(
         "a reader at the end begins wherever its cursor is", "pulsar/consumer/reader.py",
         "            Position.of(answer.consumer_mark_delete_position) > self.start\n", "            False\n",
         "test_readers_at_the_end", "test_a_tail_that_opens_while_others_write_misses_nothing",

@@ -113,11 +113,20 @@ class ShareNodes(ServingNodes):
     def _make(self, name: str) -> Member:
         return ShareNode(self._world, self, name)
 
-    async def starts(self, topic_id: UUID, partitions: int) -> list[int] | None:
-        """Where the group begins in each partition, as its coordinator has it; None: nobody knows at present."""
+    def _coordinator(self) -> ServingNode | None:
         slot = self.all[0].bridge.store.slot_of(GROUP)
         node = self.alive[0].cluster.snapshot.coordinator(slot)
-        coordinator = None if node is None else self.at(node.host)
+        return None if node is None else self.at(node.host)
+
+    async def alter(self, topic_id: UUID, start: int) -> None:
+        """Let the group begin elsewhere in the topic's first partition."""
+        coordinator = self._coordinator()
+        assert coordinator is not None
+        await coordinator.handle(coordinator.bridge.coordinator.share_states.alter(GROUP, topic_id, 0, start))
+
+    async def starts(self, topic_id: UUID, partitions: int) -> list[int] | None:
+        """Where the group begins in each partition, as its coordinator has it; None: nobody knows at present."""
+        coordinator = self._coordinator()
         if coordinator is None:
             return None
         states, found = coordinator.bridge.coordinator.share_states, []
@@ -191,7 +200,7 @@ class ShareMember:
         return self._leaders.leader("t", self._partition)
 
     async def poll(self, node: ServingNode, seconds: float) -> bool:
-        """One request; False: the session is to be opened anew."""
+        """One request; False: the session is to be opened again."""
         if self._client is None or self._client.node is not node or not self._epoch:
             self._client, self._epoch = NodeClient(self._world, self._leaders, node, self._name), 0
             self._has.clear()

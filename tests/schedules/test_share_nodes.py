@@ -1,7 +1,8 @@
 """Share groups on several nodes: leaders and coordinators are killed, stopped and cut off, and what they ask is lost.
 
 What a member's acceptance was answered without an error is not given again: not at all by a node that leads, and for
-less than a second by one that does not know yet that it leads no more. In the end all is done.
+less than a second by one that does not know yet that it leads no more. In the end all is done. Who joins after offsets
+were altered is given what lies from there on, and nothing else.
 """
 
 import asyncio
@@ -117,6 +118,38 @@ async def test_a_leader_that_was_paused_gives_nothing_that_was_accepted_elsewher
     await late.poll(old, 30.0)  # what it is given is looked at
     others.cancel()
     await pause
+    await nodes.end()
+
+
+@schedules(30)
+async def test_who_joins_after_offsets_were_altered_is_given_what_lies_from_there_on(world: World) -> None:
+    nodes = ShareNodes(world)
+    await nodes.start(2)
+    await nodes.agree(30)
+    first = nodes.alive[0]
+    topic = await first.handle(first.bridge.topics.create("t", 1))
+    await world.within(30, _reached(nodes, topic.id, [-1], []), "the state is made")
+    leaders = Leaders(nodes, world)
+    await leaders.refresh("t")
+    leader = leaders.leader("t", 0)
+    assert leader is not None
+    client = NodeClient(world, leaders, leader, "producer")
+    for number in range(_RECORDS):
+        assert (await client.produce("t", batch([b"%d" % number], [NOW_MS]))).error == 0
+    before = ShareMember(world, leaders, "before", topic.id, Told(world, nodes, "t", 0), 0)
+    before.accepts_all = True
+    reading = asyncio.ensure_future(before.run())
+    await world.sleep(0.2, 8)
+    reading.cancel()  # its connection stays
+    start = world.chance.choice((0, _RECORDS // 2))
+    await world.within(30, nodes.alter(topic.id, start), "the offset is altered")
+    told = Told(world, nodes, "t", 0)
+    after = ShareMember(world, leaders, "after", topic.id, told, 0)
+    after.accepts_all = True
+    reading = asyncio.ensure_future(after.run())
+    await world.within(100, _reached(nodes, topic.id, [_RECORDS], [reading]), "all is done")
+    reading.cancel()
+    assert told.seen == set(range(start, _RECORDS))
     await nodes.end()
 
 

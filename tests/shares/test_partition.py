@@ -42,6 +42,35 @@ class _Log:
         return [build_batch(records, Rebuild(0, 3, 0))] if offset < 3 else []
 
 
+class _Coordinator:
+    """What it answers was true when it was asked, and may be long on its way."""
+
+    def __init__(self, states: ShareStates) -> None:
+        self._states = states
+        self.has_answered = asyncio.Event()
+        self.arrives = asyncio.Event()
+        self.arrives.set()
+
+    def delay(self) -> None:
+        self.has_answered.clear()
+        self.arrives.clear()
+
+    async def read(self, *asked: Any) -> Any:
+        return await self._answer(self._states.read(*asked))
+
+    async def write(self, *asked: Any) -> None:
+        await self._answer(self._states.write(*asked))
+
+    async def check(self, *asked: Any) -> None:
+        await self._answer(self._states.check(*asked))
+
+    async def _answer(self, work: Any) -> Any:
+        answer = await work
+        self.has_answered.set()
+        await self.arrives.wait()
+        return answer
+
+
 class _Bench:
     """One node with the leader and the coordinator."""
 
@@ -50,13 +79,17 @@ class _Bench:
         self.metrics = ShareMetrics()
         self.states = ShareStates(self.store)
         configs = GroupConfigs(GroupSettings(), lambda group_id: {"share.auto.offset.reset": "earliest"} | set_configs)
-        self.shares = Shares(self.states, configs, self.metrics)
+        self.coordinator = _Coordinator(self.states)
+        self.shares = Shares(self.coordinator, configs, self.metrics)
         self.states.on_changed.append(self.shares.changed)
         self.log = _Log()
+        self.session = self.shares.sessions.open("g", "a", 1)
 
     async def led(self, epoch: int = 1) -> LedPartition:
         await self.states.initialize(*_NAME)
-        return await self.shares.led(_NAME, cast(PartitionLog, self.log), epoch)
+        led = await self.shares.led(_NAME, cast(PartitionLog, self.log), epoch)
+        self.session.has_opened((_NAME.topic_id, 0), led)
+        return led
 
 
 async def _acquire(led: LedPartition, member: str = "a") -> list[tuple[int, int, int]]:
@@ -126,6 +159,15 @@ async def test_what_a_member_does_not_have_is_not_counted(kind: int) -> None:
     assert {one.value for one in bench.metrics.acknowledged.values()} == {0}
 
 
+async def test_what_lies_before_the_start_is_not_counted_again() -> None:
+    bench = _Bench()
+    led = await bench.led()
+    await _acquire(led)
+    for said in (Acknowledgement(0, 1, ACCEPT), Acknowledgement(0, 1, ACCEPT), Acknowledgement(0, 2, ACCEPT)):
+        await led.acknowledge("a", [said])
+    assert bench.metrics.acknowledged["accept"].value == 3
+
+
 async def test_a_leader_that_another_one_follows_is_told() -> None:
     bench = _Bench()
     led = await bench.led()
@@ -177,6 +219,23 @@ async def test_a_write_that_ends_in_another_error_leaves_nobody_waiting() -> Non
     assert led.is_closed
 
 
+@pytest.mark.parametrize("is_read_again", [False, True])
+async def test_what_nobody_reads_any_more_is_closed_when_all_is_stored(is_read_again: bool) -> None:
+    bench = _Bench()
+    led = await bench.led()
+    await _acquire(led)
+    bench.store.held_back = []
+    bench.shares.sessions.close(bench.session, counts=True)
+    (writing,) = (one for one in asyncio.all_tasks() if one.get_name() == "write share state")
+    await asyncio.sleep(0)  # it begins
+    assert not led.is_closed
+    if is_read_again:
+        bench.shares.sessions.open("g", "b", 2).has_opened((_NAME.topic_id, 0), led)
+    bench.store.release()
+    await writing
+    assert led.is_closed != is_read_again
+
+
 async def test_who_looks_in_vain_wakes_nobody() -> None:
     bench = _Bench()
     led = await bench.led()
@@ -218,7 +277,7 @@ async def test_a_partition_that_another_node_leads_now() -> None:
     assert await _code(led.acquire("a", 500, 1 << 20, 1.0, lambda: True)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_a_leader_that_another_one_was_between_reads_anew() -> None:
+async def test_a_leader_that_another_one_was_between_reads_again() -> None:
     bench = _Bench()
     first = await bench.led(epoch=1)
     await _acquire(first)
@@ -231,11 +290,16 @@ async def test_a_leader_that_another_one_was_between_reads_anew() -> None:
 
 async def _acquired_when_confirmed(led: LedPartition) -> list[tuple[int, int, int]]:
     """What is had once the coordinator has answered."""
+    await _woken(led)
+    return await _acquire(led)
+
+
+async def _woken(led: LedPartition) -> None:
+    """Nothing is to be had, until the coordinator has answered."""
     waiter = FutureWaiter()
     led.add_waiter(waiter)
     assert await _acquire(led) == []
     await waiter.future
-    return await _acquire(led)
 
 
 async def test_a_leader_hands_out_by_what_the_coordinator_has_said_a_short_time_ago(
@@ -253,14 +317,14 @@ async def test_a_leader_hands_out_by_what_the_coordinator_has_said_a_short_time_
     assert await _acquired_when_confirmed(led) == [(0, 2, 1)]
 
 
-@pytest.mark.parametrize("changes", ["altered", "made anew", "led by another"])
+@pytest.mark.parametrize("changes", ["altered", "recreated", "led by another"])
 async def test_who_begins_to_read_has_nothing_by_a_state_that_was_changed_elsewhere(changes: str) -> None:
     bench = _Bench()
     led = await bench.led()
     bench.states.on_changed.clear()  # as in another node
     if changes == "altered":
         await bench.states.alter(*_NAME, 1)
-    elif changes == "made anew":
+    elif changes == "recreated":
         await bench.states.delete("g", [(_NAME.topic_id, 0)])
         await bench.states.initialize(*_NAME)
     else:
@@ -270,6 +334,18 @@ async def test_who_begins_to_read_has_nothing_by_a_state_that_was_changed_elsewh
     bench.shares.doubt("g")
     assert await _code(_acquired_when_confirmed(led)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert led.is_closed
+
+
+async def test_who_begins_to_read_is_given_what_offsets_that_were_altered_elsewhere_have_more() -> None:
+    bench = _Bench()
+    led = await bench.led()
+    bench.states.on_changed.clear()  # as in another node
+    await _acquire(led)
+    await led.acknowledge("a", _ALL)
+    await bench.states.alter(*_NAME, 1)
+    bench.shares.doubt("g")
+    assert await _code(_acquired_when_confirmed(led)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert await _acquire(await bench.led()) == [(1, 2, 1)]
 
 
 async def test_a_leader_gives_nothing_while_nobody_confirms_it() -> None:
@@ -282,3 +358,31 @@ async def test_a_leader_gives_nothing_while_nobody_confirms_it() -> None:
         await asyncio.sleep(0)
     bench.store.refuses = None
     assert await _acquired_when_confirmed(led) == [(0, 2, 1)]
+
+
+@pytest.mark.parametrize("asked", ["read", "write", "check"])
+async def test_an_answer_that_was_on_its_way_when_a_member_began_to_read_counts_for_nothing(asked: str) -> None:
+    bench = _Bench()
+    bench.states.on_changed.clear()  # as in another node
+    led = await bench.led()
+    await _acquire(led)
+    await led.acknowledge("a", [Acknowledgement(0, 1, RELEASE)])
+    work: asyncio.Future[Any]
+    if asked == "read":
+        led.close(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        bench.coordinator.delay()
+        work = asyncio.ensure_future(bench.led())
+    elif asked == "write":
+        bench.coordinator.delay()
+        work = led.acknowledge("a", [Acknowledgement(2, 2, RELEASE)])
+    else:
+        bench.shares.doubt("g")
+        bench.coordinator.delay()
+        work = asyncio.ensure_future(_woken(led))
+    await bench.coordinator.has_answered.wait()
+    await bench.states.alter(*_NAME, 1)
+    bench.shares.doubt("g")
+    bench.coordinator.arrives.set()
+    await work
+    assert await _code(_acquired_when_confirmed(await bench.led())) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert await _acquire(await bench.led()) == [(1, 2, 1)]

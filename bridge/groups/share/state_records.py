@@ -75,13 +75,13 @@ def check_epochs(state: ShareState, state_epoch: int, leader_epoch: int) -> None
     """Refuse a leader that has not read this state: its own is another one.
 
     FENCED_LEADER_EPOCH where a later leader has read it; FENCED_STATE_EPOCH where, since this one did, offsets were
-    altered, or the state was deleted and made anew.
+    altered, or the state was deleted and recreated.
     """
     led_by(state, leader_epoch)
     if state_epoch != state.state_epoch:
         raise KafkaError(ErrorCode.FENCED_STATE_EPOCH, f"the state epoch is {state.state_epoch}")
     if leader_epoch != state.leader_epoch:
-        raise KafkaError(ErrorCode.FENCED_STATE_EPOCH, "the state was made anew")
+        raise KafkaError(ErrorCode.FENCED_STATE_EPOCH, "the state was deleted and recreated")
 
 
 def written(state: ShareState, write: ShareWrite) -> ShareState:

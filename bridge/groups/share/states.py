@@ -80,7 +80,7 @@ class ShareStates:
         self._store = store
         self._turns: dict[tuple[str, UUID, int], tuple[asyncio.Lock, int]] = {}
         self.on_changed: list[OnChanged] = []
-        """Called with group, topic id and partition when somebody else than the leader has changed a state."""
+        """Called with group, topic id and partition when a state was changed, and not by its leader."""
 
     async def initialize(
         self, group_id: str, topic_id: UUID, partition: int, state_epoch: int = 0, start: int = UNINITIALIZED
@@ -93,7 +93,7 @@ class ShareStates:
                 self._changed(group_id, topic_id, partition)
 
     async def alter(self, group_id: str, topic_id: UUID, partition: int, start: int) -> None:
-        """Begin anew at an offset, or where the group's configs say (−1); makes the state where there is none."""
+        """Begin again at an offset, or where the group's configs say (−1); makes the state where there is none."""
         async with self._turn(group_id, topic_id, partition):
             present = _state(await self._store.load(group_id), group_id, topic_id, partition)
             epoch = 0 if present is None else present.state_epoch + 1

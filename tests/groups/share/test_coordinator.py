@@ -96,7 +96,7 @@ async def test_offsets_are_altered_and_forgotten_while_nobody_is_a_member() -> N
     await bench.beat("m", -1)
     await bench.groups.alter_share_offsets("g", {(topic, 0): 7})
     summaries = await bench.groups.share_summaries("g", [(topic, 0), (topic, 1), (topic, 9)])
-    assert [one and (one.start, one.state_epoch) for one in summaries] == [(7, 1), (-1, 0), None]
+    assert [one and (one.start, one.state_epoch) for one in summaries.values()] == [(7, 1), (-1, 0), None]
     assert await bench.groups.delete_share_offsets("g", {topic, uuid.uuid4()}) == {topic}
     assert bench.states == []
 
