@@ -38,6 +38,13 @@ class Subscription:
 
 
 @message
+class SubscribedTopics:
+    """What a subscription of any version begins with."""
+
+    topics: list[str]
+
+
+@message
 class Assignment:
     """What a member gets (ConsumerProtocolAssignment)."""
 
@@ -56,6 +63,11 @@ def version_of(data: bytes) -> int:
 def read_subscription(data: bytes) -> Subscription:
     """A member's metadata; DecodeError."""
     return _read(Subscription, data)
+
+
+def read_topics(data: bytes) -> list[str]:
+    """The topics in a member's metadata, whatever follows them; DecodeError."""
+    return _read(SubscribedTopics, data).topics
 
 
 def read_assignment(data: bytes) -> Assignment:

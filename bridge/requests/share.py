@@ -29,10 +29,10 @@ SHARE_APIS: Final = frozenset((76, 77, 78, 79, 90, 91, 92))
 
 def are_served(broker: Broker) -> bool:
     """Whether share groups are: where each node can ask the others, and all are of a version that answers."""
+    if broker.shares is None:
+        return False
     nodes = broker.cluster.snapshot
-    return broker.shares is not None and (
-        len(nodes.nodes) <= 1 or (nodes.can_ask_each_other and nodes.has_transactions)
-    )
+    return len(nodes.nodes) <= 1 or (nodes.can_ask_each_other and nodes.has_transactions)
 
 
 def shares_of(broker: Broker, group_id: str | None, member_id: str | None) -> Shares:

@@ -7,6 +7,7 @@ import ssl
 import struct
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
 from bridge.apis import api_versions, sasl_authenticate, sasl_handshake
@@ -90,7 +91,8 @@ class Bench:
         apis = {api.key: api for api in (api_versions.API, sasl_handshake.API, sasl_authenticate.API, *self._apis())}
         none = cast(Any, None)
         failures = LoginFailures(settings.kafka.max_failed_logins_per_ip_per_second)
-        broker = Broker(settings, none, none, self.metrics, apis, none, none, none, login_failures=failures)
+        cluster: Any = SimpleNamespace(snapshot=SimpleNamespace(has_transactions=True))
+        broker = Broker(settings, none, cluster, self.metrics, apis, none, none, none, login_failures=failures)
         shared = SharedResources(settings.kafka, self.metrics)
         self.budget = shared.budget
         self.tls = tls

@@ -9,7 +9,7 @@ from bridge.kafka.message import DecodeError
 def topics(metadata: bytes) -> frozenset[str] | None:
     """The names; None for bytes that say something else."""
     try:
-        return frozenset(consumer_protocol.read_subscription(metadata).topics)
+        return frozenset(consumer_protocol.read_topics(metadata))
     except DecodeError:
         return None
 

@@ -70,7 +70,7 @@ def topics_of(group: ClassicGroup) -> frozenset[str]:
         for one in group.members:
             subscription, given = _subscription(group, one), consumer_protocol.read_assignment(one.assignment)
             if given.user_data:  # Kafka Streams, for one: its members could not do without
-                raise _refused(group, "an assignor of its own says more than partitions")
+                raise _refused(group, "an unsupported custom assignor is in use")
             names.update(subscription.topics)
             names.update(part.topic for part in (*given.assigned_partitions, *subscription.owned_partitions))
     except DecodeError:
@@ -173,7 +173,8 @@ def _subscription(group: ClassicGroup, member: Member) -> consumer_protocol.Subs
 
 
 def _refused(group: ClassicGroup, why: str) -> KafkaError:
-    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {group.id}: {why}.")
+    text = f"Cannot upgrade classic group {group.id} to consumer group because {why}."
+    return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, text)
 
 
 def _by_id(partitions: list[tuple[str, int]], view: View) -> Assignment:

@@ -25,11 +25,12 @@ PRODUCERS = 6
 _NEVER_MS = 600_000
 
 
-def finalized(node: Node) -> dict[str, int]:
-    """The features that a node tells clients of."""
+def transaction_version(node: Node) -> int:
+    """What a node tells clients of."""
     answer = ask_at(node.kafka, api_versions.API, api_versions.Request(), 4)
     assert answer.finalized_features_epoch > 0
-    return {one.name: one.max_version_level for one in answer.finalized_features}
+    told: dict[str, int] = {one.name: one.max_version_level for one in answer.finalized_features}
+    return told[TRANSACTION_VERSION]
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def producers(nodes: Nodes, topic: str) -> Iterator[list[RawProducer]]:
 
 
 def test_each_node_tells_clients_to_use_it(nodes: Nodes) -> None:
-    assert [finalized(node) for node in nodes.all] == [{TRANSACTION_VERSION: 2}] * 3
+    assert [transaction_version(node) for node in nodes.all] == [2] * 3
 
 
 @pytest.mark.parametrize("commits", [True, False], ids=["commits", "aborts"])
@@ -124,7 +125,7 @@ def test_java_s_producer_uses_it_where_nodes_can_ask_each_other(
     nodes = start_nodes(3, linked=linked)
     nodes.wait_until_settled()
     create(nodes.bootstrap(), topic, PARTITIONS)
-    assert [finalized(node) for node in nodes.all] == [{TRANSACTION_VERSION: 1 + linked}] * 3
+    assert [transaction_version(node) for node in nodes.all] == [1 + linked] * 3
     java, transactional_id, group = (
         JavaTransactions(KAFKA, nodes.bootstrap(), tmp_path / "java"),
         unique("java"),
