@@ -6,7 +6,7 @@ lowers the limits; who needs more says why.
 
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -67,6 +67,12 @@ class Counted:
 
     def __exit__(self, *_: object) -> None:
         self._bridge.call(self._set(None))
+
+
+@pytest.fixture
+def bridge(bridge_with: Callable[..., BridgeThread]) -> BridgeThread:
+    """One of the test's own: what others' clients still ask would be counted, too."""
+    return bridge_with()
 
 
 @pytest.fixture
