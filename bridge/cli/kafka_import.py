@@ -171,7 +171,7 @@ def _configs(endpoint: "KafkaEndpoint", names: list[str]) -> tuple[dict[str, dic
     from kafka.protocol.admin import DescribeConfigsRequest
 
     found: dict[str, dict[str, str]] = {}
-    refused = []
+    refused: list[Item] = []
     if not names:
         return found, refused
     asked = DescribeConfigsRequest(resources=[(_TOPIC, name, None) for name in names], min_version=1)
