@@ -23,6 +23,7 @@ from bridge.apis import (
 )
 from bridge.apis import describe_share_group_offsets as describe
 from bridge.apis import incremental_alter_configs as configs
+from bridge.cluster.membership.planning import is_balanced
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.share_messages import AcknowledgementBatch
 from bridge.requests.share import SHARE_APIS
@@ -32,6 +33,7 @@ from tests.apis.wire import Connection, ask_at, unique
 from tests.support.bridges import BridgeThread, settings_for
 from tests.support.group_slots import wait_until_shared
 from tests.support.pulsar import PulsarAddress
+from tests.support.waiting import until
 
 _GROUP_RESOURCE = 32
 _MEMBER = "m"
@@ -41,7 +43,7 @@ Said = tuple[int, int]
 
 @pytest.fixture(scope="module")
 def nodes(pulsar: PulsarAddress) -> Iterator[list[BridgeThread]]:
-    """Two that can ask each other."""
+    """Two that can ask each other, and lead what they lead for good."""
     namespace = pulsar.create_namespace()
     linked = {"cluster": {"internal_listen": f"{HOST}:0"}}
     with ExitStack() as running:
@@ -50,6 +52,8 @@ def nodes(pulsar: PulsarAddress) -> Iterator[list[BridgeThread]]:
             one.start()
             running.callback(one.stop)
         wait_until_shared(*made)
+        clusters = [one.server.cluster for one in made]
+        made[0].call(until(lambda: all(one is not None and is_balanced(one.view) for one in clusters)))
         yield made
 
 
