@@ -127,7 +127,8 @@ class GroupCoordinator:
         """A JoinGroup; the answer may take as long as a rebalance."""
         self._check_name(group_id)
         self._classic.check_join(request)
-        consumer = await self._find_consumer(group_id)
+        await self._find_classic(group_id)  # takes one of another type into memory, too
+        consumer = self._consumer.loaded.get(group_id)
         if consumer is not None and consumer.group.snapshot.members:
             return _done(await self._consumer.join(consumer, request))
         loaded = await self._find_classic(group_id, create=not request.member_id)
@@ -142,7 +143,7 @@ class GroupCoordinator:
         loaded = await self._find_classic(group_id)
         if loaded is not None:
             return self._classic.sync(loaded, request)
-        consumer = await self._find_consumer(group_id)
+        consumer = self._consumer.loaded.get(group_id)
         if consumer is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
         return _done(await self._consumer.sync(consumer, request))
@@ -153,7 +154,7 @@ class GroupCoordinator:
         loaded = self._classic.loaded.get(group_id) or await self._find_classic(group_id)
         if loaded is not None:
             return self._classic.heartbeat(loaded, member_id, instance_id, generation)
-        consumer = await self._find_consumer(group_id)
+        consumer = self._consumer.loaded.get(group_id)
         if consumer is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         return await self._consumer.classic_heartbeat(consumer, member_id, instance_id, generation)

@@ -214,14 +214,15 @@ class ConsumerGroup(SubscribedGroup):
 
     def _check_protocols(self, request: MemberHeartbeat) -> None:
         """That a classic member could be in one classic group with the others."""
-        members = self.snapshot.members.values()
+        if request.classic is None:
+            return
         others = [
             one.classic
-            for one in members
+            for one in self.snapshot.members.values()
             if one.classic is not None and one.id != request.member_id
             if request.instance_id is None or one.instance_id != request.instance_id  # whose place it takes
         ]
-        if request.classic is not None and not request.classic.fits(others):
+        if not request.classic.fits(others):
             text = f"Member {request.member_id}'s protocols are not supported."
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text)
 
