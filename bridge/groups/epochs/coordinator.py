@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
-from typing import Any, ClassVar, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar
 
 from bridge.errors import KafkaError
 from bridge.groups.budget import MemberSizes, MetadataBudget, subscription_bytes
@@ -20,6 +20,7 @@ from bridge.groups.configs import GroupConfigs
 from bridge.groups.consumer.model import JOINING, ConsumerMember, EpochSnapshot, GroupSnapshot, View
 from bridge.groups.consumer.topics import Catalogue, Viewer
 from bridge.groups.epochs.group import EpochGroup, EpochGroupConfig, HeartbeatAnswer, MemberHeartbeat, SubscribedGroup
+from bridge.groups.epochs.records import SnapshotFormat
 from bridge.groups.offsets import OffsetRetention
 from bridge.groups.store.records import Key, StoredGroup, group_key, member_key
 from bridge.groups.store.saving import GroupRecordStore, error_of, readable, submit
@@ -39,26 +40,6 @@ LOOK_AGAIN: Final = 5.0  # seconds between two looks at the topics of a group
 
 Waiting: TypeAlias = tuple["asyncio.Future[Any]", object]
 """An answer, and for whom."""
-
-
-class SnapshotFormat(Protocol):
-    """How groups of one type are stored (`epochs.records.GroupFormat`, `streams.records.StreamsFormat`)."""
-
-    @property
-    def snapshot(self) -> Callable[[], Any]:
-        """Makes one of a group that has nothing yet."""
-
-    def is_one(self, metadata: bytes | None) -> bool:
-        """Whether this is the record of such a group."""
-
-    def changes(self, group_id: str, before: Any, after: Any, since_ms: int) -> dict[Key, bytes | None]:
-        """What must be stored to get from one snapshot to the other."""
-
-    def record(self, key: Key, group: Any, since_ms: int) -> bytes | None:
-        """What is to be stored under a key of the group's own or a member's."""
-
-    def decode(self, stored: StoredGroup) -> tuple[Any, int]:
-        """The group, and since when (ms) it has its last epoch; BadRecord where it cannot be read."""
 
 
 @dataclass(slots=True, eq=False)

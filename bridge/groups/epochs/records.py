@@ -17,7 +17,7 @@ Where patterns are matched for clients with rights of their own, the group has `
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
@@ -51,9 +51,68 @@ _CLASSIC_VERSION: Final = 2
 """Of the record of a member of the classic protocol."""
 
 
+class SnapshotFormat:
+    """How groups of one type are stored: a record for the group and one for each member."""
+
+    @property
+    def version(self) -> int:
+        """Of the group's record."""
+        raise NotImplementedError
+
+    @property
+    def snapshot(self) -> Callable[[], Any]:
+        """Makes one of a group that has nothing yet."""
+        raise NotImplementedError
+
+    @property
+    def no_target(self) -> Any:
+        """The target of a member that is to have nothing."""
+        raise NotImplementedError
+
+    def is_one(self, metadata: bytes | None) -> bool:
+        """Whether this is the record of such a group."""
+        return metadata is not None and metadata.startswith(f'{{"v":{self.version},'.encode())
+
+    def changes(self, group_id: str, before: Any, after: Any, since_ms: int) -> dict[Key, bytes | None]:
+        """What must be stored to get from one snapshot to the other; nothing stored yet is an empty snapshot."""
+        records: dict[Key, bytes | None] = {}
+        if not self.is_same(before, after):
+            records[group_key(group_id)] = self.encode_group(after, since_ms)
+        for member_id in before.members.keys() - after.members.keys():
+            records[member_key(group_id, member_id)] = None
+        for member_id, member in after.members.items():
+            target = after.targets.get(member_id, self.no_target)
+            if before.members.get(member_id) != member or before.targets.get(member_id, self.no_target) != target:
+                records[member_key(group_id, member_id)] = self.encode_member(member, target)
+        return records
+
+    def record(self, key: Key, group: Any, since_ms: int) -> bytes | None:
+        """What is to be stored under a key of the group's own or a member's."""
+        if key[0] == "group":
+            return self.encode_group(group, since_ms)
+        member = group.members.get(key[2]) if key[0] == "member" else None
+        return None if member is None else self.encode_member(member, group.targets.get(member.id, self.no_target))
+
+    def is_same(self, before: Any, after: Any) -> bool:
+        """Whether the groups differ in their members alone."""
+        raise NotImplementedError
+
+    def encode_group(self, group: Any, since_ms: int) -> bytes:
+        """The group's own record."""
+        raise NotImplementedError
+
+    def encode_member(self, member: Any, target: Any) -> bytes:
+        """A member's record."""
+        raise NotImplementedError
+
+    def decode(self, stored: StoredGroup) -> tuple[Any, int]:
+        """The group, and since when (ms) it has its last epoch; BadRecord where it cannot be read."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True)
-class GroupFormat:
-    """How groups of one type are stored."""
+class GroupFormat(SnapshotFormat):
+    """Of groups whose members subscribe to topics."""
 
     version: int
     """Of the group's record."""
@@ -61,31 +120,18 @@ class GroupFormat:
     shares: bool = False
     """Whether several members may have one partition."""
 
-    def is_one(self, metadata: bytes | None) -> bool:
-        """Whether this is the record of such a group."""
-        return metadata is not None and metadata.startswith(f'{{"v":{self.version},'.encode())
+    @property
+    def no_target(self) -> Assignment:
+        """No partitions."""
+        return NOTHING
 
-    def changes(
-        self, group_id: str, before: GroupSnapshot, after: GroupSnapshot, since_ms: int
-    ) -> dict[Key, bytes | None]:
-        """What must be stored to get from one to the other; nothing stored yet is an empty snapshot."""
-        records: dict[Key, bytes | None] = {}
-        if (before.epoch, before.assignment_epoch, before.view) != (after.epoch, after.assignment_epoch, after.view):
-            records[group_key(group_id)] = self.encode_group(after, since_ms)
-        for member_id in before.members.keys() - after.members.keys():
-            records[member_key(group_id, member_id)] = None
-        for member_id, member in after.members.items():
-            target = after.targets.get(member_id, NOTHING)
-            if before.members.get(member_id) != member or before.targets.get(member_id, NOTHING) != target:
-                records[member_key(group_id, member_id)] = encode_member(member, target)
-        return records
+    def is_same(self, before: GroupSnapshot, after: GroupSnapshot) -> bool:
+        """Whether the groups differ in their members alone."""
+        return (before.epoch, before.assignment_epoch, before.view) == (after.epoch, after.assignment_epoch, after.view)
 
-    def record(self, key: Key, group: GroupSnapshot, since_ms: int) -> bytes | None:
-        """What is to be stored under a key of the group's own or a member's."""
-        if key[0] == "group":
-            return self.encode_group(group, since_ms)
-        member = group.members.get(key[2]) if key[0] == "member" else None
-        return None if member is None else encode_member(member, group.targets.get(member.id, NOTHING))
+    def encode_member(self, member: ConsumerMember, target: Assignment) -> bytes:
+        """A member's record."""
+        return encode_member(member, target)
 
     def encode_group(self, group: GroupSnapshot, since_ms: int) -> bytes:
         """The group's own record."""

@@ -23,13 +23,11 @@ from uuid import UUID
 
 from bridge.errors import KafkaError
 from bridge.groups.consumer.model import MemberState, TopicFacts
+from bridge.groups.epochs.records import SnapshotFormat
 from bridge.groups.store.records import (
     BadRecord,
-    Key,
     StoredGroup,
-    group_key,
     integer,
-    member_key,
     optional_text,
     parsed,
     text,
@@ -51,39 +49,26 @@ from bridge.groups.streams.topology import check
 _T = TypeVar("_T")
 _VERSION: Final = 4
 _MEMBER_VERSION: Final = 1
-_PREFIX: Final = f'{{"v":{_VERSION},'.encode()
 
 
-class StreamsFormat:
-    """How streams groups are stored."""
+class StreamsFormat(SnapshotFormat):
+    """Of streams groups."""
 
+    version = _VERSION
     snapshot = StreamsSnapshot
+    no_target = NO_TASKS
 
-    def is_one(self, metadata: bytes | None) -> bool:
-        """Whether this is the record of such a group."""
-        return metadata is not None and metadata.startswith(_PREFIX)
+    def is_same(self, before: StreamsSnapshot, after: StreamsSnapshot) -> bool:
+        """Whether the groups differ in their members alone."""
+        return replace(before, members={}, targets={}) == replace(after, members={}, targets={})
 
-    def changes(
-        self, group_id: str, before: StreamsSnapshot, after: StreamsSnapshot, since_ms: int
-    ) -> dict[Key, bytes | None]:
-        """What must be stored to get from one to the other; nothing stored yet is an empty snapshot."""
-        records: dict[Key, bytes | None] = {}
-        if replace(before, members={}, targets={}) != replace(after, members={}, targets={}):
-            records[group_key(group_id)] = encode_group(after, since_ms)
-        for member_id in before.members.keys() - after.members.keys():
-            records[member_key(group_id, member_id)] = None
-        for member_id, member in after.members.items():
-            target = after.targets.get(member_id, NO_TASKS)
-            if before.members.get(member_id) != member or before.targets.get(member_id, NO_TASKS) != target:
-                records[member_key(group_id, member_id)] = encode_member(member, target)
-        return records
+    def encode_group(self, group: StreamsSnapshot, since_ms: int) -> bytes:
+        """The group's own record."""
+        return encode_group(group, since_ms)
 
-    def record(self, key: Key, group: StreamsSnapshot, since_ms: int) -> bytes | None:
-        """What is to be stored under a key of the group's own or a member's."""
-        if key[0] == "group":
-            return encode_group(group, since_ms)
-        member = group.members.get(key[2]) if key[0] == "member" else None
-        return None if member is None else encode_member(member, group.targets.get(member.id, NO_TASKS))
+    def encode_member(self, member: StreamsMember, target: Tasks) -> bytes:
+        """A member's record."""
+        return encode_member(member, target)
 
     def decode(self, stored: StoredGroup) -> tuple[StreamsSnapshot, int]:
         """The group, and since when (ms) it has its last epoch; BadRecord where it cannot be read."""
