@@ -33,6 +33,20 @@ class MemberRecord:
     subscription: bytes
     assignment: bytes
 
+    @classmethod
+    def of(cls, member: Member, protocol_name: str | None, assignment: bytes) -> "MemberRecord":
+        """A member of a group with this protocol, with this assignment."""
+        return cls(
+            id=member.id,
+            instance_id=member.instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            session_timeout_ms=member.session_timeout_ms,
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            subscription=member.metadata(protocol_name),
+            assignment=assignment,
+        )
+
     def restored(self, protocol_name: str | None) -> Member:
         """The member, in a group with this protocol."""
         return Member(

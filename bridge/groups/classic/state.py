@@ -528,19 +528,7 @@ class ClassicGroup:
 
     def _record(self, assignments: Mapping[str, bytes]) -> GroupRecord:
         protocol = self.protocol_name
-        members = tuple(
-            MemberRecord(
-                id=one.id,
-                instance_id=one.instance_id,
-                client_id=one.client_id,
-                client_host=one.client_host,
-                session_timeout_ms=one.session_timeout_ms,
-                rebalance_timeout_ms=one.rebalance_timeout_ms,
-                subscription=one.metadata(protocol),
-                assignment=assignments[one.id],
-            )
-            for one in self.members
-        )
+        members = tuple(MemberRecord.of(one, protocol, assignments[one.id]) for one in self.members)
         return GroupRecord(self.generation, self.protocol_type, protocol, self.members.leader, members=members)
 
     def _current_generation(self, member: Member) -> Joined:

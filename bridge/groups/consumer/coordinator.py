@@ -15,7 +15,7 @@ from bridge.groups.consumer import migration
 from bridge.groups.consumer.model import GroupSnapshot, View
 from bridge.groups.consumer.state import ConsumerGroup
 from bridge.groups.consumer.topics import ALL_CLIENTS
-from bridge.groups.epochs.coordinator import LOOK_AGAIN, LoadedGroup, SubscribedGroups, Waiting
+from bridge.groups.epochs.coordinator import LoadedGroup, SubscribedGroups, Waiting
 from bridge.groups.epochs.group import EpochGroupConfig, MemberHeartbeat
 from bridge.groups.epochs.records import CONSUMER
 from bridge.groups.store.records import Key, group_key, member_key
@@ -76,8 +76,7 @@ class ConsumerGroups(SubscribedGroups[ConsumerGroup]):
                 loaded, lambda group, now: group.classic_heartbeat(member_id, instance_id, generation, view, now)
             )
 
-        now = self._clock.time()
-        if loaded.seconds_since_look("", now) <= LOOK_AGAIN or loaded.looking.locked():
+        if not self._should_look(loaded, ALL_CLIENTS):
             return await beat(None)
         async with loaded.looking:
             request = MemberHeartbeat(member_id, generation)

@@ -16,7 +16,15 @@ from bridge.groups.classic.events import Join
 from bridge.groups.classic.members import Member, MemberRegistry
 from bridge.groups.classic.records import GroupRecord, MemberRecord
 from bridge.groups.classic.state import ClassicGroup
-from bridge.groups.consumer.model import Assignment, ClassicTerms, ConsumerMember, GroupSnapshot, View, assignment
+from bridge.groups.consumer.model import (
+    Assignment,
+    ClassicTerms,
+    ConsumerMember,
+    GroupSnapshot,
+    View,
+    assignment,
+    combined,
+)
 from bridge.groups.epochs.group import MemberHeartbeat
 from bridge.kafka import consumer_protocol
 from bridge.kafka.error_codes import ErrorCode
@@ -57,10 +65,8 @@ def assignment_of(member: ConsumerMember, view: View, *, revoking: bool = False)
     """What a classic member is told that it has; `revoking`: with what it has yet to give back."""
     terms = member.classic
     version = consumer_protocol.version_of(terms.protocols[0][1]) if terms is not None else consumer_protocol.NEWEST
-    found = dict(_by_name(member.assigned, view))
-    for topic, numbers in _by_name(member.revoking, view).items() if revoking else ():
-        found[topic] = found.get(topic, frozenset()) | numbers
-    return consumer_protocol.write_assignment(found, version)
+    has = combined(member.assigned, member.revoking) if revoking else member.assigned
+    return consumer_protocol.write_assignment(_by_name(has, view), version)
 
 
 def topics_of(group: ClassicGroup) -> frozenset[str]:
@@ -138,16 +144,7 @@ def classic_group(group: GroupSnapshot) -> GroupRecord:
         registry.add(_classic_member(one))
     protocol = registry.choose_protocol()
     members = tuple(
-        MemberRecord(
-            id=one.id,
-            instance_id=one.instance_id,
-            client_id=one.client_id,
-            client_host=one.client_host,
-            session_timeout_ms=one.session_timeout_ms,
-            rebalance_timeout_ms=one.rebalance_timeout_ms,
-            subscription=one.metadata(protocol),
-            assignment=assignment_of(group.members[one.id], group.view, revoking=True),
-        )
+        MemberRecord.of(one, protocol, assignment_of(group.members[one.id], group.view, revoking=True))
         for one in registry
     )
     generation = group.assignment_epoch + 1

@@ -205,6 +205,11 @@ def overlap(one: Assignment, other: Assignment) -> bool:
     return any(partitions & other.get(topic, frozenset()) for topic, partitions in one.items())
 
 
+def combined(one: Assignment, other: Assignment) -> Assignment:
+    """The partitions of both."""
+    return {topic: one.get(topic, frozenset()) | other.get(topic, frozenset()) for topic in one.keys() | other.keys()}
+
+
 def assignment(partitions: Iterable[tuple[UUID, int]]) -> Assignment:
     """These partitions by topic."""
     found: dict[UUID, set[int]] = {}

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from uuid import UUID
 
-from bridge.groups.consumer.model import NOTHING, Assignment, ConsumerMember, MemberState, overlap
+from bridge.groups.consumer.model import NOTHING, Assignment, ConsumerMember, MemberState, combined, overlap
 
 
 def reconcile(
@@ -56,7 +56,7 @@ def _step(
         taken = _taken(missing, others)
         free = _without(missing, taken)
         state = MemberState.UNRELEASED if taken else MemberState.STABLE
-        assigned = _joined(kept, free)
+        assigned = combined(kept, free)
     return replace(member, state=state, epoch=epoch, previous_epoch=member.epoch, assigned=assigned, revoking=revoking)
 
 
@@ -87,7 +87,3 @@ def _both(one: Assignment, other: Assignment) -> Assignment:
 def _without(one: Assignment, other: Assignment) -> Assignment:
     left = {topic: partitions - other.get(topic, frozenset()) for topic, partitions in one.items()}
     return {topic: partitions for topic, partitions in left.items() if partitions}
-
-
-def _joined(one: Assignment, other: Assignment) -> Assignment:
-    return {topic: one.get(topic, frozenset()) | other.get(topic, frozenset()) for topic in one.keys() | other.keys()}

@@ -325,9 +325,7 @@ class SubscribedGroups(EpochGroups[Subscribed]):
         """A heartbeat; its answer comes when it is stored. `size`: of its subscription."""
         subscribes = request.epoch == JOINING or request.topics is not None or request.regex is not None
         subscribes = subscribes or loaded.group.has_other_viewer(request)
-        age = loaded.seconds_since_look(viewer.name, self._clock.time())
-        due = age > LOOK_AGAIN and not loaded.looking.locked()
-        if request.leaves or not (subscribes or due):
+        if request.leaves or not (subscribes or self._should_look(loaded, viewer)):
             return self._do(loaded, lambda group, now: group.heartbeat(request, None, now))
         try:
             async with loaded.looking:  # one after another: an older look must not follow a newer one
@@ -338,6 +336,11 @@ class SubscribedGroups(EpochGroups[Subscribed]):
                 return answer
         finally:
             self._drop_if_never_joined(loaded)
+
+    def _should_look(self, loaded: LoadedGroup[Subscribed], viewer: Viewer) -> bool:
+        """Whether what is known of its topics is old, and nobody looks at them."""
+        age = loaded.seconds_since_look(viewer.name, self._clock.time())
+        return age > LOOK_AGAIN and not loaded.looking.locked()
 
     async def _look(
         self, loaded: LoadedGroup[Subscribed], request: MemberHeartbeat, subscribes: bool, viewer: Viewer
