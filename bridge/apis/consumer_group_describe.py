@@ -8,20 +8,19 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 from uuid import UUID
 
-from bridge.apis.describe_groups import MAX_MEMBERS, descriptions_in_order
+from bridge.apis.describe_groups import MAX_MEMBERS, NO_OPERATIONS, descriptions_in_order, rights_to_describe
 from bridge.errors import KafkaError
 from bridge.groups.consumer.model import NOTHING, Assignment, ConsumerMember, GroupSnapshot
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, Uuid, message, since
-from bridge.requests.api import Api, Broker, RequestLimit, Rest, Right, Rights, ServedBy
+from bridge.requests.api import Api, Broker, RequestLimit, ServedBy
 from bridge.requests.authorization import Checks
-from bridge.requests.rights import GROUP, TOPIC, joined, refused, tell_group_operations
+from bridge.requests.rights import TOPIC
 from bridge.requests.routes import OfGroups
 from bridge.requests.session import Session
 from bridge.runtime.futures import gathered_for
 from bridge.security.acls import Operation
 
-NO_OPERATIONS = -(2**31)
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 HAS_HIDDEN_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
 
@@ -149,15 +148,6 @@ def error_response(request: Request, error: int, text: str, version: int) -> Res
     return Response(groups=[_refused(group_id, error, text) for group_id in request.group_ids])
 
 
-async def _check_rights(request: Request, checks: Checks, rest: Rest) -> Any:
-    refusals = await refused(request, checks, Operation.DESCRIBE, GROUP, "group_ids", "")
-    response: Response = await rest(request)
-    if request.include_authorized_operations:
-        await tell_group_operations(response.groups, checks)
-    response.groups = [await _with_known_topics(group, checks) for group in response.groups]
-    return joined(response, refusals)
-
-
 async def _with_known_topics(group: Group, checks: Checks) -> Group:
     """Nothing of a group whose members have topics that the client may not describe."""
     assigned = [one for member in group.members for one in (member.assignment, member.target_assignment)]
@@ -186,11 +176,7 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
-    rights=Rights(
-        (Right(Operation.DESCRIBE, GROUP), Right(Operation.DESCRIBE, TOPIC, "of its members")),
-        _check_rights,
-        lambda request: bool(request.include_authorized_operations),
-    ),
+    rights=rights_to_describe("of its members", _with_known_topics),
     error_response=error_response,
     route=OfGroups("group_ids", "groups"),
     served_by=ServedBy.COORDINATOR,

@@ -4,6 +4,7 @@ v1 adds throttle_time_ms; v3 authorized operations, which are not known here; v4
 flexible. A group that does not exist is Dead; v6 says GROUP_ID_NOT_FOUND as well (KIP-1043).
 """
 
+from collections.abc import Awaitable, Callable
 from copy import copy
 from typing import Annotated, Any, Protocol, TypeVar
 
@@ -14,7 +15,7 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since
 from bridge.requests.api import Api, Broker, RequestLimit, Rest, Right, Rights, ServedBy
 from bridge.requests.authorization import Checks
-from bridge.requests.rights import GROUP, joined, refused, tell_group_operations
+from bridge.requests.rights import GROUP, TOPIC, joined, refused, tell_group_operations
 from bridge.requests.routes import OfGroups
 from bridge.requests.session import Session
 from bridge.runtime.futures import gathered_for, in_turns
@@ -84,6 +85,24 @@ class Described(Protocol):
 
 
 _D = TypeVar("_D", bound=Described)
+
+
+def rights_to_describe(of: str, hide: Callable[[Any, Checks], Awaitable[Any]]) -> Rights:
+    """DESCRIBE of each group, and of topics `of` what; `hide` takes from a group what the client may not see."""
+
+    async def check(request: Any, checks: Checks, rest: Rest) -> Any:
+        refusals = await refused(request, checks, Operation.DESCRIBE, GROUP, "group_ids", "")
+        response = await rest(request)
+        if request.include_authorized_operations:
+            await tell_group_operations(response.groups, checks)
+        response.groups = [await hide(group, checks) for group in response.groups]
+        return joined(response, refusals)
+
+    return Rights(
+        (Right(Operation.DESCRIBE, GROUP), Right(Operation.DESCRIBE, TOPIC, of)),
+        check,
+        lambda request: bool(request.include_authorized_operations),
+    )
 
 
 async def descriptions_in_order(groups: list[str], found: dict[str, _D], most: int) -> list[_D]:

@@ -3,9 +3,7 @@
 v0 is the only version. It is flexible.
 """
 
-from typing import Any
-
-from bridge.apis.describe_groups import MAX_MEMBERS, NO_OPERATIONS, descriptions_in_order
+from bridge.apis.describe_groups import MAX_MEMBERS, NO_OPERATIONS, descriptions_in_order, rights_to_describe
 from bridge.apis.streams_group_heartbeat import task_ids
 from bridge.errors import KafkaError
 from bridge.groups.streams import model
@@ -13,9 +11,9 @@ from bridge.groups.streams.snapshot import StreamsGroupState, StreamsSnapshot
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
 from bridge.kafka.streams_messages import Endpoint, KeyValue, TaskIds, TaskOffset, TopicInfo
-from bridge.requests.api import Api, Broker, RequestLimit, Rest, Right, Rights, ServedBy
+from bridge.requests.api import Api, Broker, RequestLimit, ServedBy
 from bridge.requests.authorization import Checks
-from bridge.requests.rights import GROUP, TOPIC, joined, refused, tell_group_operations
+from bridge.requests.rights import TOPIC
 from bridge.requests.routes import OfGroups
 from bridge.requests.session import Session
 from bridge.runtime.futures import gathered_for
@@ -193,15 +191,6 @@ def error_response(request: Request, error: int, text: str, version: int) -> Res
     return Response(groups=[_refused(group_id, error, text) for group_id in request.group_ids])
 
 
-async def _check_rights(request: Request, checks: Checks, rest: Rest) -> Any:
-    refusals = await refused(request, checks, Operation.DESCRIBE, GROUP, "group_ids", "")
-    response: Response = await rest(request)
-    if request.include_authorized_operations:
-        await tell_group_operations(response.groups, checks)
-    response.groups = [await _with_known_topics(group, checks) for group in response.groups]
-    return joined(response, refusals)
-
-
 async def _with_known_topics(group: Group, checks: Checks) -> Group:
     parts = group.topology.subtopologies if group.topology is not None else None
     names: set[str] = set()
@@ -226,11 +215,7 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
-    rights=Rights(
-        (Right(Operation.DESCRIBE, GROUP), Right(Operation.DESCRIBE, TOPIC, "of its topology")),
-        _check_rights,
-        lambda request: bool(request.include_authorized_operations),
-    ),
+    rights=rights_to_describe("of its topology", _with_known_topics),
     error_response=error_response,
     route=OfGroups("group_ids", "groups"),
     served_by=ServedBy.COORDINATOR,

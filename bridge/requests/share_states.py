@@ -361,41 +361,23 @@ async def _summary(request: SummaryRequest, broker: Broker, session: Session) ->
     return SummaryResponse(results=[SummaryTopicResult(topic_id=topic, partitions=each) for topic, each in found])
 
 
-READ: Final = Api(
-    key=84,
-    name="ReadShareGroupState",
-    min_version=_VERSION,
-    max_version=_VERSION,
-    flexible=0,
-    handle=_read,
-    request=ReadRequest,
-    response=ReadResponse,
-    rights=NOTHING,
-    served_by=ServedBy.COORDINATOR,
-)
-WRITE: Final = Api(
-    key=85,
-    name="WriteShareGroupState",
-    min_version=_VERSION,
-    max_version=_VERSION,
-    flexible=0,
-    handle=_write,
-    request=WriteRequest,
-    response=WriteResponse,
-    rights=NOTHING,
-    served_by=ServedBy.COORDINATOR,
-)
-SUMMARY: Final = Api(
-    key=87,
-    name="ReadShareGroupStateSummary",
-    min_version=_VERSION,
-    max_version=_VERSION,
-    flexible=0,
-    handle=_summary,
-    request=SummaryRequest,
-    response=SummaryResponse,
-    rights=NOTHING,
-    served_by=ServedBy.COORDINATOR,
-)
+def _api(key: int, name: str, request: type, response: type, handle: Any) -> Api:
+    return Api(
+        key=key,
+        name=name,
+        min_version=_VERSION,
+        max_version=_VERSION,
+        flexible=0,
+        handle=handle,
+        request=request,
+        response=response,
+        rights=NOTHING,
+        served_by=ServedBy.COORDINATOR,
+    )
+
+
+READ: Final = _api(84, "ReadShareGroupState", ReadRequest, ReadResponse, _read)
+WRITE: Final = _api(85, "WriteShareGroupState", WriteRequest, WriteResponse, _write)
+SUMMARY: Final = _api(87, "ReadShareGroupStateSummary", SummaryRequest, SummaryResponse, _summary)
 APIS: Final = (READ, WRITE, SUMMARY)
 """What nodes are answered, and nobody else."""
