@@ -10,12 +10,14 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
+from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
-from bridge.cli.kop.moving import kafka_errors
+from bridge.cli.kafka_endpoint import kafka_errors
 from bridge.cli.table import printable, table
 from bridge.errors import SettingsError
 from bridge.kafka.error_codes import ErrorCode
+from bridge.security.acls import WILDCARD, Operation, PatternType, Permission, ResourceType
 from bridge.storage.names import INTERNAL
 
 if TYPE_CHECKING:
@@ -23,15 +25,12 @@ if TYPE_CHECKING:
 
 KINDS: Final = ("topics", "configs", "acls", "quotas", "users")
 _HEAD: Final = ("kind", "name", "what", "taken")
-_TOPIC, _ANY = 2, 1  # of resources, and of all enumerations in a filter
+_TOPIC: Final = 2
+"""A type of resource that has configs."""
+_NEWER: Final = {15: "two-phase-commit"}
+"""Operations of ACLs that the bridge refuses."""
 _ITS_OWN: Final = 1  # DYNAMIC_TOPIC_CONFIG
 _SET: Final = 0
-_RESOURCES: Final = {2: "topic", 3: "group", 4: "cluster", 5: "transactional-id", 6: "delegation-token", 7: "user"}
-_OPERATIONS: Final = (
-    "unknown", "any", "all", "read", "write", "create", "delete", "alter", "describe", "cluster-action",
-    "describe-configs", "alter-configs", "idempotent-write", "create-tokens", "describe-tokens", "two-phase-commit",
-)  # fmt: skip
-_PREFIXED, _DENY = 4, 2
 _TIMEOUT_MS: Final = 30_000
 _NOT_TOLD: Final = "Kafka tells nobody what it keeps of a password: `bridge user add`"
 
@@ -219,8 +218,8 @@ def _described_acls(endpoint: "KafkaEndpoint") -> tuple[set[_Acl], str]:
     from kafka.protocol.admin import DescribeAclsRequest
 
     every = DescribeAclsRequest(
-        resource_type_filter=_ANY, resource_name_filter=None, pattern_type_filter=_ANY, principal_filter=None,
-        host_filter=None, operation=_ANY, permission_type=_ANY,
+        resource_type_filter=ResourceType.ANY, resource_name_filter=None, pattern_type_filter=PatternType.ANY,
+        principal_filter=None, host_filter=None, operation=Operation.ANY, permission_type=Permission.ANY,
     )  # fmt: skip
     answer = endpoint.ask(every)
     if answer.error_code:
@@ -234,10 +233,16 @@ def _described_acls(endpoint: "KafkaEndpoint") -> tuple[set[_Acl], str]:
 
 def _acl_item(acl: _Acl) -> Item:
     resource, name, pattern, principal, host, operation, permission = acl
-    known = _OPERATIONS[operation] if operation < len(_OPERATIONS) else str(operation)
-    of = f"{_RESOURCES.get(resource, resource)} {name}{'*' if pattern == _PREFIXED else ''}"
-    at = "" if host == "*" else f" from {host}"
-    return Item("acl", of, f"{principal} {'may not' if permission == _DENY else 'may'} {known}{at}")
+    of = f"{_word(ResourceType, resource)} {name}{'*' if pattern == PatternType.PREFIXED else ''}"
+    may = "may not" if permission == Permission.DENY else "may"
+    at = "" if host == WILDCARD else f" from {host}"
+    return Item("acl", of, f"{principal} {may} {_word(Operation, operation)}{at}")
+
+
+def _word(kind: type[IntEnum], number: int) -> str:
+    """As the field writes it; what the bridge does not know as its number."""
+    known = {one.value: one.name.lower().replace("_", "-") for one in kind}
+    return (_NEWER | known).get(number, str(number))
 
 
 _Entity = tuple[tuple[str, str | None], ...]

@@ -13,10 +13,11 @@ that of its last message, in both.
 import argparse
 import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
+from bridge.cli.kafka_endpoint import kafka_errors
 from bridge.cli.kop.judging import Group, Row, Topics, Wanted, judge
 from bridge.cli.kop.reading import read_offsets
 from bridge.cli.kop.records import KopOffsets
@@ -31,8 +32,6 @@ from bridge.storage.names import Names
 from bridge.telemetry.metrics import PulsarMetrics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from bridge.pipeline.endpoint import KafkaEndpoint
 
 _HEAD: Final = ("group", "topic", "partition", "offset", "lag", "taken")
@@ -79,24 +78,6 @@ def _endpoint(options: argparse.Namespace) -> "AbstractContextManager[KafkaEndpo
         return KafkaEndpoint(EndpointOptions(given.bootstrap, properties))
 
     return kafka_errors(opened)
-
-
-@contextmanager
-def kafka_errors(opened: "Callable[[], KafkaEndpoint]") -> "Iterator[KafkaEndpoint]":
-    """A Kafka's endpoint, closed at the end; what goes wrong there is one of our errors."""
-    from bridge.pipeline.errors import PipelineError, Usage
-
-    try:
-        with opened() as endpoint:
-            yield endpoint
-    except Usage as error:
-        raise SettingsError(str(error)) from None
-    except PipelineError as error:
-        raise StartupError(str(error)) from None
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "kafka":
-            raise
-        raise StartupError("this needs kafka-python, which the extra `standalone` of the package brings") from None
 
 
 async def _read(settings: Settings, namespace: str) -> tuple[KopOffsets, set[str]]:
