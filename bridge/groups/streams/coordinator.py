@@ -115,9 +115,10 @@ class StreamsGroups(EpochGroups[StreamsGroup]):
         self, loaded: LoadedGroup[StreamsGroup], request: StreamsHeartbeat, topics: Mapping[str, TopicFacts] | None
     ) -> "asyncio.Future[StreamsAnswer]":
         """Let the group have the heartbeat, and count what it knows of the member then."""
+        before = loaded.group.snapshot.members.get(request.member_id)
         answer = self._do(loaded, lambda group, now: group.heartbeat(request, topics, now))
         member = loaded.group.snapshot.members.get(request.member_id)
-        if member is not None:
+        if member is not None and member is not before:
             loaded.sizes.set(member.id, _member_bytes(member))
         return answer
 
