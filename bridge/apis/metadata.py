@@ -136,8 +136,13 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     )
 
 
+def _is_by_id(wanted: RequestTopic, version: int) -> bool:
+    """Whether the topic is the one that has the id, whatever name is beside it."""
+    return version >= BY_ID and wanted.topic_id != ZERO_UUID
+
+
 async def _find(wanted: RequestTopic, version: int, creator: Session | None, broker: Broker) -> Topic | ResponseTopic:
-    if version >= BY_ID and wanted.topic_id != ZERO_UUID:
+    if _is_by_id(wanted, version):
         return await _find_by_id(wanted.topic_id, broker)
     name = wanted.name or ""
     try:
@@ -234,36 +239,38 @@ def _denied(name: str | None, topic_id: uuid.UUID = ZERO_UUID) -> ResponseTopic:
 
 
 async def _undescribable(request: Request, checks: Checks) -> list[ResponseTopic]:
-    broker, wanted = checks.broker, request.topics or ()
-    ids = {one.topic_id async for one in in_turns(wanted) if one.topic_id != ZERO_UUID and one.name is None}
-    named = {
-        topic_id: topic.name for topic_id, topic in (await gathered_for(ids, broker.topics.by_id)).items() if topic
-    }
-    names = {one.name if one.name is not None else named.get(one.topic_id) for one in wanted}
+    """Take out the topics that the client may not describe. One with an id is the one that has it, however named."""
+    ids = {one.topic_id async for one in in_turns(request.topics or ()) if _is_by_id(one, checks.session.api_version)}
+    found = await gathered_for(ids, checks.broker.topics.by_id)
+    named = {topic_id: topic.name for topic_id, topic in found.items() if topic}
+
+    def name_of(one: RequestTopic) -> str | None:
+        return named.get(one.topic_id) if one.topic_id in ids else one.name
+
+    names = {name_of(one) for one in request.topics or ()}
     denied = await checks.denied(Operation.DESCRIBE, TOPIC, [name for name in names if name is not None])
     if not denied:
         return []
     kept, refused = [], []
-    for one in wanted:
-        if (one.name if one.name is not None else named.get(one.topic_id)) in denied:
-            refused.append(_denied(one.name, one.topic_id if one.name is None else ZERO_UUID))
-        else:
+    for one in request.topics or ():
+        if name_of(one) not in denied:
             kept.append(one)
+        else:
+            refused.append(_denied(None, one.topic_id) if one.topic_id in ids else _denied(one.name))
     request.topics = kept
     return refused
 
 
 async def _not_to_be_made(request: Request, checks: Checks) -> list[ResponseTopic]:
-    broker = checks.broker
+    broker, version = checks.broker, checks.session.api_version
     if not broker.settings.kafka.auto_create_topics or await checks.allows(Operation.CREATE, quietly=True):
         return []
-    missing = [
-        one.name for one in request.topics or () if one.name is not None and broker.topics.cached(one.name) is None
-    ]
+    by_name = {one.name for one in request.topics or () if one.name is not None and not _is_by_id(one, version)}
+    missing = [name for name in by_name if broker.topics.cached(name) is None]
     denied = await checks.denied(Operation.CREATE, TOPIC, missing, lists=True)
     found = await gathered_for(list(denied), lambda name: exists(name, checks))
     gone = {name for name, there in found.items() if not there}
-    request.topics = [one for one in request.topics or () if one.name not in gone]
+    request.topics = [one for one in request.topics or () if one.name not in gone or _is_by_id(one, version)]
     await checks.denied(Operation.CREATE, TOPIC, gone)
     return [_denied(name) for name in gone]
 

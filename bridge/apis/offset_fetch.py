@@ -198,11 +198,11 @@ async def _check_rights(request: Request, checks: Checks, rest: Rest) -> Any:
         return await _check_one(request, checks, rest)
     refusals = await refused(request, checks, Operation.DESCRIBE, GROUP, "groups", "group_id")
     request.groups = [copy(group) for group in request.groups]
-    hidden = {group.group_id: await _hide(group, checks) for group in request.groups}
+    hidden = [await _hide(group, checks) for group in request.groups]  # a group may be named several times
     response = await rest(request) if request.groups else Response(groups=[])
-    for group in response.groups:
+    for group, taken in zip(response.groups, hidden, strict=True):
         if group.error_code == ErrorCode.NONE:
-            group.topics = await _shown(group.topics, hidden[group.group_id], checks)
+            group.topics = await _shown(group.topics, taken, checks)
     return joined(response, refusals)
 
 
@@ -227,8 +227,10 @@ async def _hide(group: Request | RequestGroup, checks: Checks) -> list[Topic] | 
 
 async def _shown(topics: list[ResponseTopic], hidden: list[Topic] | None, checks: Checks) -> list[ResponseTopic]:
     if hidden is None:
+        if checks.session.api_version >= BY_ID:  # another node's answer has no names
+            await name_topics(topics, checks.broker)
         denied = await checks.denied(Operation.DESCRIBE, TOPIC, [topic.name for topic in topics], lists=True)
-        return [topic for topic in topics if topic.name not in denied]
+        return [topic for topic in topics if topic.name and topic.name not in denied]
     return [*topics, *(_refused(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in hidden)]
 
 
