@@ -23,6 +23,7 @@ from bridge.requests.responses import DeferredResponse
 from bridge.requests.rights import GROUP, TOPIC, joined, refusal, take_out
 from bridge.requests.routes import OF_GROUP
 from bridge.requests.session import Session
+from bridge.requests.topics import topic_by_id
 from bridge.runtime.futures import gathered_for, in_turns
 from bridge.security.acls import Operation, Resource
 
@@ -121,10 +122,11 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
 
 
 async def name_topics(topics: Iterable[Identified], broker: Broker) -> None:
-    """Fill in the names of topics that are named by their ids; one that is not known has none."""
+    """Fill in the names of topics that are named by their ids; one that is not known has none. KafkaError as
+    `topic_by_id`."""
     found = {topic.topic_id: broker.topics.cached_by_id(topic.topic_id) async for topic in in_turns(topics)}
     unknown = [topic_id async for topic_id in in_turns(found) if found[topic_id] is None]
-    found |= await gathered_for(unknown, broker.topics.by_id)
+    found |= await gathered_for(unknown, lambda topic_id: topic_by_id(topic_id, broker))
     async for topic in in_turns(topics):
         known = found[topic.topic_id]
         topic.name = "" if known is None else known.name

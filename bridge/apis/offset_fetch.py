@@ -5,8 +5,9 @@ v2 takes null for all topics, and adds an error_code; v3 adds throttle_time_ms; 
 and answers several groups (KIP-709); v9 lets members of the new consumer protocol name their epoch (KIP-848); v10
 names topics by their ids.
 
-librdkafka, up to 2.16 at least, never asks again after NOT_COORDINATOR or COORDINATOR_NOT_AVAILABLE: its consumer stays
-a member and reads nothing (confluentinc/librdkafka#5586). When its connection breaks it looks the coordinator up again.
+Java's consumers before 3.9 end `poll` at COORDINATOR_NOT_AVAILABLE (KAFKA-17279). So it is NOT_COORDINATOR here, after
+which all look the coordinator up again. But librdkafka, up to 2.16 at least, never asks again after either: its
+consumer stays a member and reads nothing (confluentinc/librdkafka#5586). It does when its connection breaks.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,9 +23,11 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Int64, Uuid, message, nullable_since, since, until
 from bridge.requests.api import Api, Broker, Rest, Right, Rights, ServedBy
 from bridge.requests.authorization import Checks
+from bridge.requests.error_response import error_response as error_of_all
 from bridge.requests.rights import GROUP, TOPIC, joined, refused, take_out
 from bridge.requests.routes import OF_GROUP, OfGroups, Owners, Route
 from bridge.requests.session import Session
+from bridge.requests.topics import known_topic
 from bridge.runtime.futures import gathered, in_turns
 from bridge.security.acls import Operation, Resource
 
@@ -106,21 +109,28 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     if request.groups:
         by_id = session.api_version >= BY_ID
         groups = await gathered(_group(one, request.require_stable, by_id, broker) for one in request.groups)
-        _check_answerable(groups, session)
-        return Response(groups=groups)
+        return _answerable(Response(groups=groups), session)
     wanted = RequestGroup(group_id=request.group_id, topics=request.topics)
     one = await _group(wanted, request.require_stable, False, broker)
-    _check_answerable([one], session)
+    one.error_code = _told(one.error_code, session)
     if one.error_code and session.api_version < TOP_LEVEL_ERROR:  # the partitions are the only place for it
         one.topics = await _named(request.topics or (), {}, ErrorCode(one.error_code))
     return Response(topics=one.topics, error_code=one.error_code)
 
 
-def _check_answerable(groups: Sequence[ResponseGroup], session: Session) -> None:
-    """Raise Unanswered for errors that the client would take for final."""
-    for one in groups:
-        if one.error_code in _ELSEWHERE and session.is_librdkafka:
-            raise Unanswered(one.error_code, f"group {one.group_id} is coordinated elsewhere")
+def _answerable(response: Response, session: Session) -> Response:
+    """The response, as its client can take it; Unanswered."""
+    response.error_code = _told(response.error_code, session)
+    for group in response.groups:
+        group.error_code = _told(group.error_code, session)
+    return response
+
+
+def _told(code: int, session: Session) -> int:
+    """What the client is told, so that it asks again; Unanswered where no code does that."""
+    if code in _ELSEWHERE and session.is_librdkafka:
+        raise Unanswered(code, "the coordinator is elsewhere, or cannot say now")
+    return ErrorCode.NOT_COORDINATOR if code in _ELSEWHERE else code
 
 
 async def _group(group: RequestGroup, require_stable: bool, by_id: bool, broker: Broker) -> ResponseGroup:
@@ -141,7 +151,7 @@ async def _group(group: RequestGroup, require_stable: bool, by_id: bool, broker:
 async def _identified(found: list[ResponseTopic], asked: Sequence[Topic] | None, broker: Broker) -> list[ResponseTopic]:
     """The same with ids: of all topics those that still exist, of those asked for also what is not known."""
     if asked is None:
-        topics = await gathered(broker.topics.get(topic.name) for topic in found)
+        topics = await gathered(known_topic(topic.name, broker) for topic in found)
         for known, topic in zip(topics, found, strict=True):
             topic.topic_id = ZERO_UUID if known is None else known.id
         return [topic for topic in found if topic.topic_id != ZERO_UUID]
@@ -193,9 +203,21 @@ def _refused(topic: Topic, error: int) -> ResponseTopic:
     return ResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
 
 
+def error_response(request: Request, error: int, text: str, version: int) -> Any:
+    """The error of each group, or of each partition."""
+    code = ErrorCode.NOT_COORDINATOR if error in _ELSEWHERE else error
+    return error_of_all(request, Response, code, text, version)
+
+
 async def _check_rights(request: Request, checks: Checks, rest: Rest) -> Any:
-    if not request.groups:
-        return await _check_one(request, checks, rest)
+    try:
+        return await (_check_several if request.groups else _check_one)(request, checks, rest)
+    except KafkaError as error:  # it is not known who may do what
+        _told(error.code, checks.session)
+        raise
+
+
+async def _check_several(request: Request, checks: Checks, rest: Rest) -> Any:
     refusals = await refused(request, checks, Operation.DESCRIBE, GROUP, "groups", "group_id")
     request.groups = [copy(group) for group in request.groups]
     hidden = [await _hide(group, checks) for group in request.groups]  # a group may be named several times
@@ -247,6 +269,10 @@ class OfOneOrMore(Route):
         """As its groups."""
         return self._several.put_together(request, answers) if request.groups else answers[0]
 
+    def checked(self, answer: Response, session: Session) -> Response:
+        """As of a group that is here."""
+        return _answerable(answer, session)
+
 
 API = Api(
     key=9,
@@ -258,6 +284,7 @@ API = Api(
     request=Request,
     response=Response,
     rights=Rights((Right(Operation.DESCRIBE, GROUP), Right(Operation.DESCRIBE, TOPIC)), _check_rights),
+    error_response=error_response,
     route=OfOneOrMore(),
     served_by=ServedBy.COORDINATOR,
     read_only=True,

@@ -143,8 +143,13 @@ async def _wanted(request: Request) -> dict[TopicPartition, StoredOffset]:
 
 
 async def _unknown(request: Request, broker: Broker) -> dict[TopicPartition, ErrorCode]:
-    """The errors of partitions that are not there: they are told whatever is wrong with the transaction."""
-    found = await gathered_for((topic.name for topic in request.topics), lambda name: known_topic(name, broker))
+    """The errors of partitions that are not there: they are told whatever is wrong with the transaction; none while
+    Pulsar does not say."""
+    names = (topic.name for topic in request.topics)
+    try:
+        found = await gathered_for(names, lambda name: known_topic(name, broker))
+    except KafkaError:
+        return {}
     return {
         (topic.name, one.partition_index): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         async for topic in in_turns(request.topics)

@@ -84,7 +84,7 @@ class Relaying:
                 return await api.handle(request, self._broker, session)
             version = session.api_version
             asked = (self._ask(api, route, owner, part, version, session) for owner, part in parts.items())
-            return route.put_together(request, await gathered(asked))
+            return route.checked(route.put_together(request, await gathered(asked)), session)
 
         return handle
 

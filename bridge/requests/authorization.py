@@ -7,7 +7,7 @@ from typing import Final
 from bridge.access.security_store.store import SecurityStore
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
-from bridge.requests.api import Api, Authorization, Broker
+from bridge.requests.api import Api, Authorization, Broker, ServedBy
 from bridge.requests.session import Session
 from bridge.runtime.futures import in_turns, loop_time
 from bridge.security.acls import CLUSTER, SUPPORTED, Operation, Resource, ResourceType
@@ -171,11 +171,21 @@ class Checks:
     async def denied(
         self, operation: Operation, kind: ResourceType, names: Iterable[str], *, lists: bool = False
     ) -> Collection[str]:
-        """Those with which the client may not do this. `lists`: it has named none, and they are just left out."""
+        """Those with which the client may not do this. `lists`: it has named none, and they are just left out.
+
+        KafkaError where nobody says now; of a coordinator none that its clients know of leaders only: they would give
+        up.
+        """
         wanted = set(names)
         if not wanted:
             return ()
-        allowed = await self._authorization.allowed(self.session, operation, kind, wanted)
+        try:
+            allowed = await self._authorization.allowed(self.session, operation, kind, wanted)
+        except KafkaError as error:
+            of_coordinator = self.api is not None and self.api.served_by is ServedBy.COORDINATOR
+            if error.code == ErrorCode.LEADER_NOT_AVAILABLE and of_coordinator:
+                raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message) from None
+            raise
         denied = wanted.difference(allowed)
         if denied and not lists:
             async for name in in_turns(denied):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from bridge.kafka.error_codes import ErrorCode
+from bridge.requests.session import Session
 
 
 class Owners(Protocol):
@@ -39,6 +40,10 @@ class Route:
     def put_together(self, request: Any, answers: Sequence[Any]) -> Any:
         """The answer to `request` from those of the owners: here of the only one."""
         return answers[0]
+
+    def checked(self, answer: Any, session: Session) -> Any:
+        """The answer; Unanswered where this client, which its owners do not know, would take an error for final."""
+        return answer
 
 
 class OfGroup(Route):

@@ -7,12 +7,23 @@ from typing import Any, cast
 import jwt
 import pytest
 
+from bridge.apis import (
+    add_partitions_to_txn,
+    consumer_group_heartbeat,
+    fetch,
+    offset_commit,
+    offset_fetch,
+    produce,
+    txn_offset_commit,
+)
 from bridge.config import Settings
-from bridge.errors import KafkaError, SettingsError
+from bridge.errors import KafkaError, SettingsError, Unanswered
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar import Access, Admin
 from bridge.pulsar.admin import Conflict
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.requests.api import Api, ServedBy
+from bridge.requests.authorization import Checks
 from bridge.requests.pulsar_authorization import PulsarAuthorization
 from bridge.requests.session import Session
 from bridge.security.acls import CLUSTER_NAME, Operation, Resource, ResourceType
@@ -133,6 +144,47 @@ async def test_while_pulsar_does_not_say_clients_try_again(
     with pytest.raises(KafkaError) as cluster:
         await authorization.allowed(alice, Operation.CREATE, CLUSTER, [CLUSTER_NAME])
     assert cluster.value.code == ErrorCode.REQUEST_TIMED_OUT
+
+
+async def not_handled(request: Any) -> Any:
+    raise AssertionError
+
+
+@pytest.mark.parametrize(
+    "api",
+    [
+        fetch.API, produce.API, offset_commit.API, offset_fetch.API, consumer_group_heartbeat.API,
+        add_partitions_to_txn.API, txn_offset_commit.API,
+    ],
+    ids=lambda api: api.name,
+)  # fmt: skip
+async def test_coordinators_tell_only_errors_that_their_clients_ask_again_after(
+    broker: FakeBroker, make: Make, api: Api
+) -> None:
+    refuse(broker, pb.ServiceNotReady, "not now")
+    checks = Checks(make(Metrics()), cast(Any, SimpleNamespace()), session(user("alice")), api)
+    with pytest.raises(KafkaError) as caught:
+        await checks.denied(Operation.READ, TOPIC, ["a"])
+    leader = api.served_by is ServedBy.LEADER
+    assert caught.value.code == (ErrorCode.LEADER_NOT_AVAILABLE if leader else ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+
+async def test_who_asks_for_its_offsets_once_is_not_answered_while_pulsar_does_not_say(
+    broker: FakeBroker, make: Make
+) -> None:
+    refuse(broker, pb.ServiceNotReady, "not now")
+    api, authorization = offset_fetch.API, make(Metrics())
+    for software in (("librdkafka", "2.16.0"), ("apache-kafka-java", "4.1.0")):
+        alice = session(user("alice"))
+        alice.told_software(*software)
+        checks = Checks(authorization, cast(Any, SimpleNamespace()), alice, api)
+        group = offset_fetch.RequestGroup(group_id="g", topics=[])
+        assert api.rights.check is not None
+        with pytest.raises(KafkaError) as caught:
+            await api.rights.check(offset_fetch.Request(groups=[group]), checks, not_handled)
+        assert isinstance(caught.value, Unanswered) is alice.is_librdkafka
+        answer = api.failure(offset_fetch.Request(groups=[group]), caught.value.code, "", 9)
+        assert [one.error_code for one in answer.groups] == [ErrorCode.NOT_COORDINATOR]
 
 
 async def test_a_broker_that_takes_no_more_connections_says_nothing_of_rights(broker: FakeBroker, make: Make) -> None:
