@@ -291,13 +291,17 @@ def kafka_batches(batches: Sequence[Batch | ControlBatch], max_bytes: int) -> li
 def kafka_batches_nowait(
     batches: Sequence[Batch | ControlBatch], max_bytes: int, deadline: float
 ) -> list[bytes] | None:
-    """As `kafka_batches`; None if that needs a thread, or takes longer than until `deadline` (loop time)."""
+    """As `kafka_batches`; None if that needs a thread, or takes longer than until `deadline` (loop time), and where an
+    entry cannot be read: `convert_batches` has what stands before it, or tells why."""
     time = asyncio.get_running_loop().time
     size = 0
     for batch in batches:
         if not batch.is_converted and (batch.is_slow or time() > deadline):
             return None
-        size += len(batch.kafka())
+        try:
+            size += len(batch.kafka())
+        except CorruptEntry:
+            return None
         if size > max_bytes:
             break
     return kafka_batches(batches, max_bytes)
@@ -306,15 +310,23 @@ def kafka_batches_nowait(
 async def convert_batches(
     batches: Sequence[Batch | ControlBatch], max_bytes: int, threads: WorkerThreads
 ) -> list[bytes]:
-    """As `kafka_batches`; slow conversions run in threads, and other requests get their turn between batches."""
+    """As `kafka_batches`; slow conversions run in threads, and other requests get their turn between batches.
+
+    Ends before an entry that cannot be read; CorruptEntry where no record stands before it.
+    """
     size = 0
     time = asyncio.get_running_loop().time
     until = time() + TURN
-    for batch in batches:
-        if not batch.is_converted and (batch.is_slow or time() > until):
-            await batch.convert(threads)
-            until = time() + TURN
-        size += len(batch.kafka())
+    for number, batch in enumerate(batches):
+        try:
+            if not batch.is_converted and (batch.is_slow or time() > until):
+                await batch.convert(threads)
+                until = time() + TURN
+            size += len(batch.kafka())
+        except CorruptEntry:
+            if not size:
+                raise
+            return kafka_batches(batches[:number], max_bytes)
         if size > max_bytes:
             break
     return kafka_batches(batches, max_bytes)
