@@ -57,20 +57,22 @@ class TimeLookup:
         """The first record with the highest timestamp; None if there is no record.
 
         The last entry's time mark is a guess. Records that were in flight with it may be newer, and one as new as the
-        mark may not have been stored.
+        mark may not have been stored. What others have written promises nothing, and may be newer by any time.
         """
         last = await self._search.last_batch(await self._search.last_position())
         if last is None:
             return None
         guess = (await self._search.time_mark(last)).newest
-        found = await self.at(guess) or await self._newest_below(guess)
-        while found is not None and (newer := await self.at(found.timestamp + 1)) is not None:
-            found = newer
-        return found
+        found = await self.at(guess)
+        if found is None:
+            return await self._newest_below(await self.at(-1), guess)
+        step = 1
+        while (newer := await self.at(found.timestamp + step)) is not None:
+            found, step = newer, 2 * step
+        return await self._newest_below(found, found.timestamp + step)
 
-    async def _newest_below(self, high: int) -> TimeOffset | None:
-        """The newest record, where none is as new as `high`."""
-        best = await self.at(-1)
+    async def _newest_below(self, best: TimeOffset | None, high: int) -> TimeOffset | None:
+        """The newest record, where none is as new as `high`; `best`: the first one that is as new as itself."""
         while best is not None and best.timestamp + 1 < high:
             middle = (best.timestamp + high + 1) // 2
             found = await self.at(middle)

@@ -182,3 +182,12 @@ async def test_the_newest_record_is_found_though_the_newest_append_failed(bench:
     assert mark.newest == NOW + 1_000_000
     assert await log.newest() == TimeOffset(1, NOW + 70)
     assert await log.at_time(NOW + 71) is None
+
+
+async def test_the_newest_record_is_found_in_few_steps_though_others_have_written_an_old_one_last(bench: Bench) -> None:
+    topic = await bench.topic()
+    await write_natively(bench, topic, *(NOW + 10 * number for number in range(120)), NOW)
+    log = bench.log(topic)
+    before = bench.metrics.storage.cold_lookups.value
+    assert await log.newest() == TimeOffset(119, NOW + 1190)
+    assert bench.metrics.storage.cold_lookups.value - before < 40, "by halves, not record by record"
