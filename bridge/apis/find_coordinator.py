@@ -96,7 +96,7 @@ async def _slots(keys: list[str], key_type: int, broker: Broker) -> dict[str, in
 
 def _find(key: str, slot: int, key_type: int, cluster: ClusterSnapshot, listener: str) -> Coordinator:
     if key_type not in (GROUP, TRANSACTION):
-        # share groups are not supported: the answer is that of a Kafka without them
+        # nodes find the states of share partitions by themselves: the answer is that of a Kafka without share groups
         error = ErrorCode.INVALID_REQUEST
         text = None if key_type == SHARE else error.text
         return Coordinator(key=key, error_code=error, error_message=text)

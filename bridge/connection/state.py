@@ -46,7 +46,7 @@ the state allows:
 | full      | max_in_flight_requests or READ_AHEAD_BYTES are received, or no memory    | no    | yes             |
 | throttled | the client has to wait for a quota, and no request is partly received    | no    | yes             |
 
-Rule 4: what may be asked while AUTHENTICATING, and by a client that logs in again, is in `security/login`.
+Rule 4: what may be asked while AUTHENTICATING, and by a client that logs in again, is in `security/sasl/login`.
 `requests.identify` refuses all else, before its body is read. A request may have 512 KiB, of memory apart from that of
 others, and the client has to be logged in within the stall timeout. A log-in after the first one changes no state.
 """

@@ -37,7 +37,7 @@ class Acceptor:
     ) -> None:
         """`is_behind`: whether the loop is to work on those that were accepted before it accepts more; `quotas`: how
         many connections an address may open; `is_turned_away`: whether one may open none now, which is counted there;
-        `strangers`: where clients log in. Then `protocol` gets the `Place` of its connection among them."""
+        `strangers`: where clients log in. Then `protocol` gets its connection's `StrangerPlace`."""
         self._is_turned_away = is_turned_away
         self._strangers = strangers
         self._is_behind = is_behind

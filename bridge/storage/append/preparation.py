@@ -350,7 +350,7 @@ def _parts(
 
     They are measured uncompressed and as messages, whatever is made of them then: where the cuts are depends on the
     records and on Pulsar's limit alone, and what is stored is never too large for those who decompress it.
-    `size_divisor`: so many times size_divisor than an entry.
+    `size_divisor`: each is so many times smaller than an entry may be.
     """
     plain = _decompressed(batch, header, plan.largest_batch, max_expanded)
     if plan.requires_keys and not codec.check_records(plain, header.record_count, header.base_timestamp).keyed:
