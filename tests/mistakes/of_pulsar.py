@@ -1,0 +1,160 @@
+"""Mistakes in what the bridge is told of Pulsar, and in the Pulsar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.mistakes.mistake import Mistake, Place
+from tests.support.certificates import Authority
+from tests.support.secured_pulsar import SecuredPulsar
+
+_QUICK = "connect_timeout_seconds = 5\noperation_timeout_seconds = 5\n"
+
+
+def _pulsar(text: Callable[[Place], str]) -> Callable[[Place], str]:
+    """Start with this in [pulsar]."""
+    return lambda place: place.start(f"[pulsar]\n{_QUICK}{text(place)}\n")
+
+
+def _where(url: str) -> str:
+    return url.partition("://")[2]
+
+
+def _service(scheme: str, *, admin: bool = False) -> Callable[[Place], str]:
+    """Start with the service URL of this scheme at the broker's port, or at that of its admin interface."""
+    return _pulsar(
+        lambda place: (
+            f'service_url = "{scheme}://{_where(place.pulsar.admin_url if admin else place.pulsar.service_url)}"'
+        )
+    )
+
+
+def _admin(scheme: str, *, binary: bool = False) -> Callable[[Place], str]:
+    return _pulsar(
+        lambda place: (
+            f'admin_url = "{scheme}://{_where(place.pulsar.service_url if binary else place.pulsar.admin_url)}"'
+        )
+    )
+
+
+def _no_retention(place: Place) -> str:
+    place.pulsar.admin("DELETE", f"namespaces/{place.namespace}/retention")
+    return place.start("[retention]\nensure = false\n")
+
+
+def _not_retained(place: Place) -> str:
+    """`bridge check` says it as well."""
+    place.pulsar.admin("DELETE", f"namespaces/{place.namespace}/retention")
+    place.settings("[retention]\nensure = false\n")
+    said = place.bridge("check", "--config", "bridge.toml")
+    return "\n".join(line for line in said.splitlines() if "retention" in line)
+
+
+def _id_twice(place: Place) -> str:
+    return _beside_another(place, "[kafka]\nnode_id = 7\n{}[cluster]\nname = {}\n")
+
+
+def _beside_another(place: Place, text: str) -> str:
+    listen = f'listen = "127.0.0.1:{place.port(9093)}"\n'
+    first = place.settings(text.format(listen, '"bridge-0"')).read_text("utf-8")
+    said: list[str] = []
+
+    def start_the_second(_: str) -> None:
+        place.http = place.port(9309)
+        place.kafka = place.port(9094)
+        second = text.format(f'listen = "127.0.0.1:{place.kafka}"\n', '"bridge-1"')
+        said.append(place.start(second))
+
+    assert first
+    place.kafka = int(listen.rpartition(":")[2].rstrip('"\n'))
+    place.served(text.format(listen, '"bridge-0"'), start_the_second)
+    return said[0]
+
+
+def _with_token(place: Place, token: str) -> str:
+    return place.start(f'[pulsar]\n{_QUICK}token_file = "{place.file("token", token)}"\ntrust_state_namespace = true\n')
+
+
+def _no_token(place: Place, _: SecuredPulsar) -> str:
+    return place.start(f"[pulsar]\n{_QUICK}")
+
+
+def _ended_token(place: Place, secured: SecuredPulsar) -> str:
+    return _with_token(place, secured.token("bridge", -60))
+
+
+def _no_jwt(place: Place, _: SecuredPulsar) -> str:
+    return _with_token(place, "file:///pulsar/token")
+
+
+def _stranger(place: Place, secured: SecuredPulsar) -> str:
+    return _with_token(place, secured.token("stranger"))
+
+
+def _plain_to_tls(place: Place, secured: SecuredPulsar) -> str:
+    return _at_tls(place, secured, "pulsar")
+
+
+def _at_tls(place: Place, secured: SecuredPulsar, scheme: str, more: str = "") -> str:
+    for url, usual in ((secured.tls_service_url, "6651"), (secured.tls_admin_url, "8443")):
+        place.names[url.rpartition(":")[2]] = usual
+    place.file("token", secured.token("bridge"))
+    return place.start(
+        f'[pulsar]\n{_QUICK}service_url = "{scheme}://{_where(secured.tls_service_url)}"\n'
+        f'token_file = "{place.directory}/token"\n{more}'
+    )
+
+
+def _unknown_authority(place: Place, secured: SecuredPulsar) -> str:
+    other = Authority(place.directory, "other")
+    return _at_tls(place, secured, "pulsar+ssl", f'tls_ca_file = "{other.file}"\n')
+
+
+SECURED: dict[Mistake, Callable[[Place, SecuredPulsar], str]] = {}
+"""Those that need a Pulsar that asks who it is."""
+
+
+def _secured(what: str, make: Callable[[Place, SecuredPulsar], str], remedy: str) -> Mistake:
+    def never(_: Place) -> str:
+        raise AssertionError("it needs a Pulsar that asks who it is")
+
+    made = Mistake(what, never, remedy)
+    SECURED[made] = make
+    return made
+
+
+MISTAKES = [
+    Mistake(
+        "Pulsar is not there",
+        lambda place: place.start('[pulsar]\nservice_url = "pulsar://127.0.0.1:1"\n'),
+        "set pulsar.",
+    ),
+    Mistake(
+        "Pulsar's name is misspelled",
+        _pulsar(lambda _: 'service_url = "pulsar://pulsr.invalid:6650"'),
+        "pulsar.service_url",
+    ),
+    Mistake("TLS to a broker's plain port", _service("pulsar+ssl"), "a plain port, 6650 as a rule, is for pulsar://"),
+    Mistake(
+        "the admin port as the service URL", _service("pulsar", admin=True), "this is the port of pulsar.admin_url"
+    ),
+    Mistake("HTTPS to a plain admin port", _admin("https"), "http:// may be meant"),
+    Mistake(
+        "the broker's port as the admin URL",
+        _admin("http", binary=True),
+        "set pulsar.admin_url to a broker's web address",
+    ),
+    Mistake(
+        "the tenant is not there", _pulsar(lambda _: 'tenant = "orders"'), "run: pulsar-admin tenants create orders"
+    ),
+    Mistake("the namespace is not there", _pulsar(lambda _: 'namespace = "orders"'), "pulsar-admin namespaces create"),
+    Mistake("nothing keeps the records", _no_retention, "run: pulsar-admin namespaces set-retention"),
+    Mistake("nothing keeps them, asked before the start", _not_retained, "pulsar-admin namespaces set-retention"),
+    Mistake("two nodes with one id", _id_twice, "id 7 is another node's"),
+    _secured("no token for a Pulsar that asks for one", _no_token, "pulsar.token_file"),
+    _secured("a token that is none", _no_jwt, "token"),
+    _secured("a token that has ended", _ended_token, "token"),
+    _secured("the token of a role without rights", _stranger, "tenants update"),
+    _secured("a plain connection to a port with TLS", _plain_to_tls, "it may want TLS"),
+    _secured("the broker's certificate is of an authority that is not trusted", _unknown_authority, "tls_ca_file"),
+]
