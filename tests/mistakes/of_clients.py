@@ -55,7 +55,8 @@ def _with_users(place: Place) -> str:
 
 def _login(mechanism: str, password: str) -> Callable[[Place], str]:
     settings = {
-        "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": mechanism, "sasl.username": "alice", "sasl.password": password,
+        "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": mechanism,
+        "sasl.username": "alice", "sasl.password": password,
     }  # fmt: skip
     return lambda place: _first(place.served(_with_users(place), _asks(**settings)))
 

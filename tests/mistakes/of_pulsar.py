@@ -87,6 +87,10 @@ def _no_jwt(place: Place, _: SecuredPulsar) -> str:
     return _with_token(place, "file:///pulsar/token")
 
 
+def _empty_file(place: Place, _: SecuredPulsar) -> str:
+    return _with_token(place, "")
+
+
 def _stranger(place: Place, secured: SecuredPulsar) -> str:
     return _with_token(place, secured.token("stranger"))
 
@@ -152,6 +156,7 @@ MISTAKES = [
     Mistake("nothing keeps them, asked before the start", _not_retained, "pulsar-admin namespaces set-retention"),
     Mistake("two nodes with one id", _id_twice, "id 7 is another node's"),
     _secured("no token for a Pulsar that asks for one", _no_token, "pulsar.token_file"),
+    _secured("the token's file is empty", _empty_file, "put the token there"),
     _secured("a token that is none", _no_jwt, "token"),
     _secured("a token that has ended", _ended_token, "token"),
     _secured("the token of a role without rights", _stranger, "tenants update"),

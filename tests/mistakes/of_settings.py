@@ -54,10 +54,6 @@ def _wrong_password_file(place: Place) -> str:
     return place.start(f'{_SASL}[security]\npassword_file = "{file}"\n')
 
 
-def _empty_token_file(place: Place) -> str:
-    return place.start(f'[pulsar]\ntoken_file = "{place.file("token", "")}"\n')
-
-
 MISTAKES = [
     settings("a setting is misspelled", '[kafka]\nlistn = "127.0.0.1:9092"\n', "did you mean listen?"),
     settings("a section is misspelled", '[kafak]\nrack = "a"\n', "did you mean kafka?"),
@@ -73,10 +69,12 @@ MISTAKES = [
     settings("an environment variable is no number", "", "must be an integer", BRIDGE_KAFKA_WORKERS="all"),
     settings("two mistakes at once", '[kafka]\nlistn = "x"\nworkers = -1\n', "did you mean listen?"),
     settings(
-        "every interface, and nothing that clients are told", '[kafka]\nlisten = "0.0.0.0:9092"\n', "set kafka.advertised to"
+        "every interface, and nothing that clients are told",
+        '[kafka]\nlisten = "0.0.0.0:9092"\n', "set kafka.advertised to",
     ),
     settings(
-        "clients are told 0.0.0.0", '[kafka]\nlisten = "0.0.0.0:9092"\nadvertised = "0.0.0.0:9092"\n', "set the host:port they"
+        "clients are told 0.0.0.0",
+        '[kafka]\nlisten = "0.0.0.0:9092"\nadvertised = "0.0.0.0:9092"\n', "set the host:port they",
     ),
     settings("a listener without a name", '[kafka]\nlisteners = "127.0.0.1:9092"\n', "as PLAINTEXT://127.0.0.1:9092"),
     settings(
@@ -100,9 +98,9 @@ MISTAKES = [
     settings("a certificate without its key", f'{_SSL}ssl_certificate_file = "/etc/hostname"\n', "set both or neither"),
     Mistake("the key file is not there", _key_is_not_there, "must be a file this process can read; no such file"),
     Mistake("the key file is another user's", _key_is_anothers, "this process is user 65534, and it is of user 0"),
-    Mistake("the key is of another certificate", _key_of_another, "these two are no pair"),
-    Mistake("the certificate file holds none", _certificate_is_none, "-----BEGIN"),
-    Mistake("the certificate has ended", _certificate_has_ended, "renew it"),
+    Mistake("the key is of another certificate", _key_of_another, "take the key that the certificate was made for"),
+    Mistake("the certificate file holds none", _certificate_is_none, "it is no PEM file with a line -----BEGIN CERTIFICATE"),
+    Mistake("the certificate has ended", _certificate_has_ended, "renew the certificate"),
     settings(
         "settings of TLS for a listener without",
         '[kafka]\nlisteners = "PLAINTEXT://127.0.0.1:9092"\n[listener.PLAINTEXT]\nssl_client_auth = "required"\n',
@@ -115,23 +113,31 @@ MISTAKES = [
         'set kafka.listener_security_protocol_map = "SSL:SASL_SSL", or take them out',
     ),
     settings("a mechanism that is none", f'{_SASL}sasl_enabled_mechanisms = "SCRAM"\n', "must be PLAIN, SCRAM-SHA-256"),
-    settings("tokens without the keys of their issuer", f'{_SASL}sasl_enabled_mechanisms = "OAUTHBEARER"\n', "set security."),
-    settings("a super user without a type", '[kafka]\nauthorizer = "kafka"\nsuper_users = "admin"\n', "such as User:admin"),
+    settings(
+        "tokens without the keys of their issuer", f'{_SASL}sasl_enabled_mechanisms = "OAUTHBEARER"\n', "set security."
+    ),
+    settings(
+        "a super user without a type", '[kafka]\nauthorizer = "kafka"\nsuper_users = "admin"\n', "such as User:admin"
+    ),
     settings(
         "super users with commas between them", '[kafka]\nauthorizer = "kafka"\nsuper_users = "User:admin,User:ops"\n',
         "by semicolons",
     ),
     settings("super users, and nobody who asks", '[kafka]\nsuper_users = "User:admin"\n', "set the authorizer"),
-    Mistake("a password in the file of users", _wrong_password_file, "NAME:MECHANISM"),
+    Mistake("a password in the file of users", _wrong_password_file, "it is not of the form name:SCRAM-SHA-256$"),
     settings("HTTP as the service URL", '[pulsar]\nservice_url = "http://pulsar:8080"\n', "must be pulsar://host:port"),
     settings("an admin URL without its scheme", '[pulsar]\nadmin_url = "pulsar:8080"\n', "must be http://host:port"),
     settings(
         "a token in two ways", '[pulsar]\ntoken = "a"\ntoken_file = "/etc/hostname"\n', "keep one of them"
     ),
-    settings("the token's file is not there", '[pulsar]\ntoken_file = "/run/token"\n', "must be a file this process can read"),
-    Mistake("the token's file is empty", _empty_token_file, "put the token there"),
+    settings(
+        "the token's file is not there", '[pulsar]\ntoken_file = "/run/token"\n', "must be a file this process can read"
+    ),
     settings("the tenant in the namespace", '[pulsar]\nnamespace = "public/default"\n', "tenant and namespace are two"),
     settings("the state beside clients' topics", '[pulsar]\nstate_namespace = "public/default"\n', "one of its own"),
-    settings("one address for all nodes, and none between them", '[cluster]\naddressing = "single"\n', "needs cluster.internal"),
+    settings(
+        "one address for all nodes, and none between them",
+        '[cluster]\naddressing = "single"\n', "needs cluster.internal"
+    ),
     settings("a request may be larger than all memory", "[kafka]\nmax_request_bytes = 1000000000\n", "is below"),
 ]  # fmt: skip
