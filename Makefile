@@ -7,7 +7,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := setup
 .PHONY: setup pipeline-setup run programs definitions jars unit test test-clients test-pulsar soak nodes alerts hostile fuzz audit check lint bench bench-pipeline \
-	proto dist images helm clean
+	proto dist release images helm clean
 
 # Each step in its order, with `make -j` too.
 .NOTPARALLEL:
@@ -135,6 +135,11 @@ proto: $(VENV)/proto/.made
 # `make dist ARGS="--architecture x86_64"` builds one of them.
 dist: $(VENV)/dist/.made
 	$(VENV)/dist/bin/python -m tests.dist $(ARGS)
+
+# All that is published, made, checked and signed in dist/, and what to press then; nothing is sent. `make release
+# ARGS=--trial` goes through it before the version is set.
+release: $(VENV)/.dev $(VENV)/dist/.made
+	$(BIN)/python -m tests.dist.release $(ARGS)
 
 # The images of the Dockerfile and the compose file, by the digests that their tags have now: before a release, with Docker.
 images: $(VENV)/.dev

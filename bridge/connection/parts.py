@@ -3,7 +3,7 @@
 import asyncio
 import os
 import socket
-from typing import Any
+from typing import Any, Final
 
 _TLS_HANDSHAKE = 0x1603
 _HTTP = frozenset(int.from_bytes(method) for method in (b"GET ", b"HEAD", b"POST", b"PUT ", b"OPTI", b"PRI "))

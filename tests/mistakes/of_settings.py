@@ -99,7 +99,7 @@ MISTAKES = [
     Mistake("the key file is not there", _key_is_not_there, "must be a file this process can read; no such file"),
     Mistake("the key file is another user's", _key_is_anothers, "this process is user 65534, and it is of user 0"),
     Mistake("the key is of another certificate", _key_of_another, "take the key that the certificate was made for"),
-    Mistake("the certificate file holds none", _certificate_is_none, "it is no PEM file with a line -----BEGIN CERTIFICATE"),
+    Mistake("the certificate file holds none", _certificate_is_none, "it is no PEM file with a line -----BEGIN"),
     Mistake("the certificate has ended", _certificate_has_ended, "renew the certificate"),
     settings(
         "settings of TLS for a listener without",
