@@ -80,6 +80,8 @@ class Place:
     def run(self, *command: str | Path, environment: Mapping[str, str] | None = None, as_nobody: bool = False) -> str:
         """What a command that has to fail, or to end, prints. `as_nobody`: not as root, who may do everything."""
         given = {name: value for name, value in os.environ.items() if not name.startswith("BRIDGE_")}
+        if as_nobody:
+            self.directory.chmod(0o755)
         given |= {"PYTHONPATH": str(ROOT), "COLUMNS": "400", "NO_COLOR": "1", **(environment or {})}
         done = subprocess.run(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False, env=given,
@@ -124,7 +126,7 @@ class Place:
 
 
 def _become_nobody() -> None:
-    """Only where this is root; the directory is reached already, and what is above it may be root's alone."""
+    """Only where this is root. The directory is entered already: what is above it may be root's alone."""
     if os.geteuid() == 0:
         os.setgroups([])
         os.setgid(NOBODY)

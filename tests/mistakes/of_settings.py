@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 
 from tests.mistakes.mistake import Mistake, Place, settings
 from tests.support.certificates import Authority
@@ -46,7 +47,7 @@ def _written(place: Place, certificate: str, key: str) -> str:
 def _key_is_anothers(place: Place) -> str:
     """As user `nobody`, where root tries it: root may read everything."""
     files = Authority(place.directory).sign("node")
-    return place.bridge("run", "--config", _written(place, *files), as_nobody=True)
+    return place.bridge("run", "--config", _written(place, *(Path(one).name for one in files)), as_nobody=True)
 
 
 def _wrong_password_file(place: Place) -> str:
