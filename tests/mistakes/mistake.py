@@ -17,7 +17,10 @@ from tests.support.foreign import until
 from tests.support.pulsar import PulsarAddress
 from tests.support.sources import ROOT
 
-NOBODY = 65534
+_CONFINED = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")
+"""Root, who may then do no more than others."""
+_OWNERS = re.compile(r"is user \d+, and it is of user \d+ and group \d+, with the mode \d{4}")
+_AS_TOLD = "is user 10001, and it is of user 0 and group 0, with the mode 0600"
 _TIME = re.compile(r"^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)? ", re.MULTILINE)
 
 
@@ -78,14 +81,12 @@ class Place:
         return self.file("bridge.toml", "\n".join(parts) + "\n", 0o644)
 
     def run(self, *command: str | Path, environment: Mapping[str, str] | None = None, as_nobody: bool = False) -> str:
-        """What a command that has to fail, or to end, prints. `as_nobody`: not as root, who may do everything."""
+        """What a command that has to fail, or to end, prints. `as_nobody`: without root's capabilities."""
         given = {name: value for name, value in os.environ.items() if not name.startswith("BRIDGE_")}
-        if as_nobody:
-            self.directory.chmod(0o755)
         given |= {"PYTHONPATH": str(ROOT), "COLUMNS": "400", "NO_COLOR": "1", **(environment or {})}
         done = subprocess.run(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False, env=given,
-            cwd=self.directory, stdin=subprocess.DEVNULL, preexec_fn=_become_nobody if as_nobody else None,
+            cwd=self.directory, stdin=subprocess.DEVNULL,
         )  # fmt: skip
         assert "Traceback" not in done.stdout, done.stdout
         return self.shown(done.stdout)
@@ -94,7 +95,8 @@ class Place:
         self, *arguments: str | Path, environment: Mapping[str, str] | None = None, as_nobody: bool = False
     ) -> str:
         """What a `bridge` command prints."""
-        command = (sys.executable, "-m", "bridge", *arguments)
+        confined = _CONFINED if as_nobody and os.geteuid() == 0 else ()
+        command = (*confined, sys.executable, "-m", "bridge", *arguments)
         return self.run(*command, environment=environment, as_nobody=as_nobody)
 
     def start(self, text: str = "", **environment: str) -> str:
@@ -119,18 +121,10 @@ class Place:
 
     def shown(self, text: str) -> str:
         """It as the page has it: without times and this machine's names."""
-        text = _TIME.sub("", text).replace(f"{self.directory}/", "")
+        text = _OWNERS.sub(_AS_TOLD, _TIME.sub("", text)).replace(f"{self.directory}/", "")
         for chance, usual in self.names.items():
             text = text.replace(chance, usual)
         return text.strip()
-
-
-def _become_nobody() -> None:
-    """Only where this is root. The directory is entered already: what is above it may be root's alone."""
-    if os.geteuid() == 0:
-        os.setgroups([])
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from pathlib import Path
 
@@ -45,9 +46,12 @@ def _written(place: Place, certificate: str, key: str) -> str:
 
 
 def _key_is_anothers(place: Place) -> str:
-    """As user `nobody`, where root tries it: root may read everything."""
+    """Of a user that this process is not, where it may give it away; else one that its owner may not read."""
     files = Authority(place.directory).sign("node")
-    return place.bridge("run", "--config", _written(place, *(Path(one).name for one in files)), as_nobody=True)
+    if os.geteuid() == 0:
+        os.chown(files.key, 65534, 65534)
+    Path(files.key).chmod(0o000)
+    return place.bridge("run", "--config", _written(place, *files), as_nobody=True)
 
 
 def _wrong_password_file(place: Place) -> str:
@@ -98,7 +102,7 @@ MISTAKES = [
     settings("TLS without a certificate", _SSL, "set listener.SSL.ssl_certificate_file"),
     settings("a certificate without its key", f'{_SSL}ssl_certificate_file = "/etc/hostname"\n', "set both or neither"),
     Mistake("the key file is not there", _key_is_not_there, "must be a file this process can read; no such file"),
-    Mistake("the key file is another user's", _key_is_anothers, "this process is user 65534, and it is of user 0"),
+    Mistake("the key file is another user's", _key_is_anothers, "this process is user 10001, and it is of user 0"),
     Mistake("the key is of another certificate", _key_of_another, "take the key that the certificate was made for"),
     Mistake("the certificate file holds none", _certificate_is_none, "it is no PEM file with a line -----BEGIN"),
     Mistake("the certificate has ended", _certificate_has_ended, "renew the certificate"),
