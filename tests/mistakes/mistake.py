@@ -80,8 +80,8 @@ class Place:
         parts = [*tables.pop(""), *(f"{table}\n" + "\n".join(lines) for table, lines in tables.items())]
         return self.file("bridge.toml", "\n".join(parts) + "\n", 0o644)
 
-    def run(self, *command: str | Path, environment: Mapping[str, str] | None = None, as_nobody: bool = False) -> str:
-        """What a command that has to fail, or to end, prints. `as_nobody`: without root's capabilities."""
+    def run(self, *command: str | Path, environment: Mapping[str, str] | None = None) -> str:
+        """What a command that has to fail, or to end, prints."""
         given = {name: value for name, value in os.environ.items() if not name.startswith("BRIDGE_")}
         given |= {"PYTHONPATH": str(ROOT), "COLUMNS": "400", "NO_COLOR": "1", **(environment or {})}
         done = subprocess.run(
@@ -94,10 +94,10 @@ class Place:
     def bridge(
         self, *arguments: str | Path, environment: Mapping[str, str] | None = None, as_nobody: bool = False
     ) -> str:
-        """What a `bridge` command prints."""
+        """What a `bridge` command prints. `as_nobody`: without root's capabilities."""
         confined = _CONFINED if as_nobody and os.geteuid() == 0 else ()
         command = (*confined, sys.executable, "-m", "bridge", *arguments)
-        return self.run(*command, environment=environment, as_nobody=as_nobody)
+        return self.run(*command, environment=environment)
 
     def start(self, text: str = "", **environment: str) -> str:
         """What `bridge run` prints with these settings; it has to end by itself."""

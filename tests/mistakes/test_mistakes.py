@@ -26,6 +26,7 @@ def test_in_the_settings(mistake: Mistake, place: Place, told: dict[str, str], p
     judge(mistake, mistake.make(place), told, pytestconfig)
 
 
+@pytest.mark.programs
 @of(of_this_machine.MISTAKES)
 def test_on_this_machine(mistake: Mistake, place: Place, told: dict[str, str], pytestconfig: pytest.Config) -> None:
     judge(mistake, mistake.make(place), told, pytestconfig)
