@@ -217,8 +217,8 @@ def _check_told(name: str, listen: Address, told: Address | None) -> None:
         )
     if told is not None and (is_every_interface(str(told)) or (listen.port and not told.port)):
         raise SettingsError(
-            f"kafka.advertised_listeners: clients of {name} are told {told}, to which none can connect: set the "
-            "host:port they should use (kafka.advertised, where kafka.listen is set)"
+            f"kafka.advertised_listeners: clients cannot connect to {told}, which {name} tells them: set the host:port "
+            "they should use (kafka.advertised, where kafka.listen is set)"
         )
 
 
