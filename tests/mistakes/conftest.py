@@ -25,7 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write the rows of the tests that ran; others stay as they are."""
-    path = session.config.getoption("--mistakes")
+    path = session.config.getoption("--mistakes", None)
     if path is not None:
         page.write(path, session.config.stash[TOLD])
 

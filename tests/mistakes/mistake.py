@@ -19,6 +19,7 @@ from tests.support.sources import ROOT
 
 _CONFINED = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")
 """Root, who may then do no more than others."""
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\dZ)?")
 _OWNERS = re.compile(r"is user \d+, and it is of user \d+ and group \d+, with the mode \d{4}")
 _AS_TOLD = "is user 10001, and it is of user 0 and group 0, with the mode 0600"
 _TIME = re.compile(r"^\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-]\d\d:\d\d)? ", re.MULTILINE)
@@ -121,7 +122,9 @@ class Place:
 
     def shown(self, text: str) -> str:
         """It as the page has it: without times and this machine's names."""
-        text = _OWNERS.sub(_AS_TOLD, _TIME.sub("", text)).replace(f"{self.directory}/", "")
+        text = _OWNERS.sub(_AS_TOLD, _MOMENT.sub("2026-01-31 12:00", _TIME.sub("", text))).replace(
+            f"{self.directory}/", ""
+        )
         for chance, usual in self.names.items():
             text = text.replace(chance, usual)
         return text.strip()

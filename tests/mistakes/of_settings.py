@@ -102,7 +102,7 @@ MISTAKES = [
     settings("TLS without a certificate", _SSL, "set listener.SSL.ssl_certificate_file"),
     settings("a certificate without its key", f'{_SSL}ssl_certificate_file = "/etc/hostname"\n', "set both or neither"),
     Mistake("the key file is not there", _key_is_not_there, "must be a file this process can read; no such file"),
-    Mistake("the key file is another user's", _key_is_anothers, "this process is user 10001, and it is of user 0"),
+    Mistake("the key file is another user's", _key_is_anothers, "chown or chmod it"),
     Mistake("the key is of another certificate", _key_of_another, "take the key that the certificate was made for"),
     Mistake("the certificate file holds none", _certificate_is_none, "it is no PEM file with a line -----BEGIN"),
     Mistake("the certificate has ended", _certificate_has_ended, "renew the certificate"),
@@ -144,5 +144,5 @@ MISTAKES = [
         "one address for all nodes, and none between them",
         '[cluster]\naddressing = "single"\n', "needs cluster.internal"
     ),
-    settings("a request may be larger than all memory", "[kafka]\nmax_request_bytes = 1000000000\n", "is below"),
+    settings("a request may be larger than all memory", "[kafka]\nmax_request_bytes = 1000000000\n", "Raise it, or lower the other"),
 ]  # fmt: skip

@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from tests.mistakes.mistake import Mistake, Place, settings
 from tests.support.sources import ROOT
@@ -30,14 +31,19 @@ def _low_port(place: Place) -> str:
 
 def _few_files(place: Place) -> str:
     place.settings()
-    command = f"ulimit -Hn 512; ulimit -Sn 512; exec {sys.executable} -m bridge run --config bridge.toml"
+    command = f"ulimit -Sn 512; ulimit -Hn 512; exec {sys.executable} -m bridge run --config bridge.toml"
     return place.run("bash", "-c", command)
 
 
 def _open_key(place: Place) -> str:
-    file = place.file("token", "a token\n", 0o644)
-    place.settings(f'[pulsar]\ntoken_file = "{file}"\n')
-    return place.bridge("check", "--offline", "--config", "bridge.toml")
+    with TemporaryDirectory() as reached:  # pytest's own directories are closed to others
+        Path(reached).chmod(0o755)
+        file = Path(reached) / "token"
+        file.write_text("a token\n", "utf-8")
+        file.chmod(0o644)
+        place.settings(f'[pulsar]\ntoken_file = "{file}"\n')
+        place.names[f"{reached}/"] = "/run/"
+        return place.bridge("check", "--offline", "--config", "bridge.toml")
 
 
 def _path_without(place: Place, *names: str) -> str:
