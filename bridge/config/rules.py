@@ -127,7 +127,8 @@ def _why_unreadable(path: str) -> str:
         return (error.strerror or str(error)).lower()
     if not stat.S_ISREG(found.st_mode):
         return "it is a directory" if stat.S_ISDIR(found.st_mode) else "it is no regular file"
-    return f"{user}, and it is of user {found.st_uid} and group {found.st_gid}, with the mode {found.st_mode & 0o777:04o}: chown or chmod it"
+    of = f"of user {found.st_uid} and group {found.st_gid}, with the mode {found.st_mode & 0o777:04o}"
+    return f"{user}, and it is {of}: chown or chmod it"
 
 
 _FILE = Rule("a file this process can read", _readable, _why_unreadable)

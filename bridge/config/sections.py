@@ -92,7 +92,8 @@ class KafkaSettings:
         if self.memory_budget_bytes < self.max_request_bytes:
             raise SettingsError(
                 f"kafka.memory_budget_bytes = {self.memory_budget_bytes} is below kafka.max_request_bytes = "
-                f"{self.max_request_bytes}: a request of the allowed size could never be taken in. Raise it, or lower the other"
+                f"{self.max_request_bytes}: a request of the allowed size could never be taken in. "
+                "Raise it, or lower the other"
             )
         if self.default_partitions > self.max_partitions_per_topic:
             raise SettingsError(

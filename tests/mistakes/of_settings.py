@@ -144,5 +144,8 @@ MISTAKES = [
         "one address for all nodes, and none between them",
         '[cluster]\naddressing = "single"\n', "needs cluster.internal"
     ),
-    settings("a request may be larger than all memory", "[kafka]\nmax_request_bytes = 1000000000\n", "Raise it, or lower the other"),
+    settings(
+        "a request may be larger than all memory", "[kafka]\nmax_request_bytes = 1000000000\n",
+        "Raise it, or lower the other",
+    ),
 ]  # fmt: skip
