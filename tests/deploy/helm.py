@@ -12,9 +12,12 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import yaml
 
 from bridge import __version__
 from bridge.standalone.maven import cache_directory
@@ -26,6 +29,11 @@ HERE = Path(__file__).parent / "charts"
 VERSION = "v3.18.6"
 KUBERNETES = "1.30.0"
 """What Helm is told that it renders for; the schemas of other versions are tried on the same."""
+_NOTES = """apiVersion: v1
+kind: ConfigMap
+metadata: {name: notes}
+data: {notes: {{ tpl (.Files.Get "notes.txt") . | toJson }}}
+"""
 
 
 @dataclass(frozen=True)
@@ -101,12 +109,18 @@ def render(one: Rendering, *more: str) -> str:
 
 
 def notes(one: Rendering) -> str:
-    """What Helm tells who has installed the chart."""
-    values = () if one.values is None else (f"--values={one.values}",)
-    said = run("install", "bridge", CHART, "--namespace=kafka", "--dry-run=client", *values)
+    """What Helm tells who has installed the chart. It tells that only where there is a cluster, so the text is rendered
+    as an object's."""
+    with tempfile.TemporaryDirectory() as room:
+        copy = Path(room) / "bridge"
+        shutil.copytree(CHART, copy)
+        (copy / "templates" / "NOTES.txt").rename(copy / "notes.txt")
+        (copy / "templates" / "notes.yaml").write_text(_NOTES, "utf-8")
+        options = (*one.options, f"--kube-version={KUBERNETES}", "--show-only=templates/notes.yaml")
+        said = run("template", "bridge", copy, "--namespace=kafka", *options)
     if said.returncode != 0:
         raise ValueError(said.stderr)
-    return said.stdout.partition("\nNOTES:\n")[2]
+    return str(yaml.safe_load(said.stdout)["data"]["notes"])
 
 
 def set_version() -> None:

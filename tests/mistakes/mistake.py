@@ -72,7 +72,7 @@ class Place:
             "[http]": [f'listen = "127.0.0.1:{self.http}"'],
             "[pulsar]": [
                 f'service_url = "{self.pulsar.service_url}"', f'admin_url = "{self.pulsar.admin_url}"',
-                f'tenant = "{tenant}"', f'namespace = "{namespace}"',
+                f'tenant = "{tenant}"', f'namespace = "{namespace}"', "trust_state_namespace = true",
             ],
         }  # fmt: skip
         for table, lines in usual.items():
@@ -103,7 +103,7 @@ class Place:
     def start(self, text: str = "", **environment: str) -> str:
         """What `bridge run` prints with these settings; it has to end by itself."""
         self.settings(text)
-        return self.bridge("run", "--config", "bridge.toml", environment=environment)
+        return complaint(self.bridge("run", "--config", "bridge.toml", environment=environment))
 
     def served(self, text: str, act: Callable[[str], object]) -> str:
         """What a bridge with these settings logs of what it does not like while this is done with its address."""
@@ -128,6 +128,11 @@ class Place:
         for chance, usual in self.names.items():
             text = text.replace(chance, usual)
         return text.strip()
+
+
+def complaint(text: str) -> str:
+    """The lines that a command ends with, without what it has logged before."""
+    return "\n".join(line for line in text.splitlines() if line.startswith("bridge: "))
 
 
 @dataclass(frozen=True)

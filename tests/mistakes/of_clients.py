@@ -107,20 +107,30 @@ def _offline(*arguments: str) -> Callable[[Place], str]:
 
 
 MISTAKES = [
-    Mistake("a client speaks TLS to a listener without", lambda place: _first(place.served("", _handshake)), "TLS"),
-    Mistake("a client without TLS at a listener that has it", _plain_to_tls, "security.protocol"),
     Mistake(
-        "a browser at the Kafka port", lambda place: _first(place.served("", _sent(b"GET / HTTP/1.1\r\n\r\n"))), "HTTP"
+        "a client speaks TLS to a listener without",
+        lambda place: _first(place.served("", _handshake)),
+        "set security.protocol of the client",
     ),
-    Mistake("a client that does not log in", _no_log_in, "security.protocol"),
+    Mistake("a client without TLS at a listener that has it", _plain_to_tls, "set its security.protocol"),
+    Mistake(
+        "a browser at the Kafka port",
+        lambda place: _first(place.served("", _sent(b"GET / HTTP/1.1\r\n\r\n"))),
+        "are at http.listen",
+    ),
+    Mistake("a client that does not log in", _no_log_in, "set security.protocol and sasl.mechanism"),
     Mistake("a wrong password", _login("SCRAM-SHA-256", "looking glass"), "password"),
     Mistake("a mechanism that the listener does not have", _login("PLAIN", "wonder land"), "sasl_enabled_mechanisms"),
-    Mistake("a topic that is not there", _command("topic", "describe", "order"), "order"),
-    Mistake("a topic that is there already", _command("topic", "create", "orders"), "orders"),
-    Mistake("fewer partitions than there are", _command("topic", "grow", "orders", "2"), "4"),
-    Mistake("a config that no topic has", _command("topic", "config", "orders", "retention.mss=1"), "retention.ms"),
-    Mistake("a group that is not there", _command("group", "describe", "billing"), "billing"),
-    Mistake("is it ready, where nothing runs", _offline("ready"), "127.0.0.1:9308"),
-    Mistake("its nodes, where none has ever run", _offline("nodes"), "bridge run"),
-    Mistake("topics of a bridge that does not run", _offline("topic", "list"), "127.0.0.1:9092"),
+    Mistake("a topic that is not there", _command("topic", "describe", "order"), "`bridge topic list` shows"),
+    Mistake("a topic that is there already", _command("topic", "create", "orders"), "`bridge topic config` and"),
+    Mistake("fewer partitions than there are", _command("topic", "grow", "orders", "2"), "would not be an increase"),
+    Mistake(
+        "a config that no topic has",
+        _command("topic", "config", "orders", "retention.mss=1"),
+        "`bridge topic config TOPIC` shows all",
+    ),
+    Mistake("a group that is not there", _command("group", "describe", "billing"), "`bridge group list` shows"),
+    Mistake("is it ready, where nothing runs", _offline("ready"), "is the bridge running"),
+    Mistake("its nodes, where none has ever run", _offline("nodes"), "`bridge run` starts the first"),
+    Mistake("topics of a bridge that does not run", _offline("topic", "list"), "--bootstrap HOST:PORT"),
 ]

@@ -46,8 +46,9 @@ def _not_retained(place: Place) -> str:
     """`bridge check` says it as well."""
     place.pulsar.admin("DELETE", f"namespaces/{place.namespace}/retention")
     place.settings("[retention]\nensure = false\n")
-    said = place.bridge("check", "--config", "bridge.toml")
-    return "\n".join(line for line in said.splitlines() if "retention" in line)
+    lines = place.bridge("check", "--config", "bridge.toml").splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("  retention "))
+    return "\n".join(lines[at : at + 2])
 
 
 def _id_twice(place: Place) -> str:
@@ -55,24 +56,20 @@ def _id_twice(place: Place) -> str:
 
 
 def _beside_another(place: Place, text: str) -> str:
-    listen = f'listen = "127.0.0.1:{place.port(9093)}"\n'
-    first = place.settings(text.format(listen, '"bridge-0"')).read_text("utf-8")
+    """The first serves while the second is started."""
     said: list[str] = []
+    first = text.format(f'listen = "127.0.0.1:{place.kafka}"\n', '"bridge-0"')
 
     def start_the_second(_: str) -> None:
-        place.http = place.port(9309)
-        place.kafka = place.port(9094)
-        second = text.format(f'listen = "127.0.0.1:{place.kafka}"\n', '"bridge-1"')
-        said.append(place.start(second))
+        place.http = place.port(9308)
+        said.append(place.start(text.format(f'listen = "127.0.0.1:{place.port(9092)}"\n', '"bridge-1"')))
 
-    assert first
-    place.kafka = int(listen.rpartition(":")[2].rstrip('"\n'))
-    place.served(text.format(listen, '"bridge-0"'), start_the_second)
+    place.served(first, start_the_second)
     return said[0]
 
 
 def _with_token(place: Place, token: str) -> str:
-    return place.start(f'[pulsar]\n{_QUICK}token_file = "{place.file("token", token)}"\ntrust_state_namespace = true\n')
+    return place.start(f'[pulsar]\n{_QUICK}token_file = "{place.file("token", token)}"\n')
 
 
 def _no_token(place: Place, _: SecuredPulsar) -> str:
@@ -154,7 +151,7 @@ MISTAKES = [
     Mistake("the namespace is not there", _pulsar(lambda _: 'namespace = "orders"'), "pulsar-admin namespaces create"),
     Mistake("nothing keeps the records", _no_retention, "run: pulsar-admin namespaces set-retention"),
     Mistake("nothing keeps them, asked before the start", _not_retained, "pulsar-admin namespaces set-retention"),
-    Mistake("two nodes with one id", _id_twice, "id 7 is another node's"),
+    Mistake("two nodes with one id", _id_twice, "each node needs its own"),
     _secured("no token for a Pulsar that asks for one", _no_token, "pulsar.token_file"),
     _secured("the token's file is empty", _empty_file, "put the token there"),
     _secured("a token that is none", _no_jwt, "token"),

@@ -6,7 +6,7 @@ import os
 from datetime import timedelta
 from pathlib import Path
 
-from tests.mistakes.mistake import Mistake, Place, settings
+from tests.mistakes.mistake import Mistake, Place, complaint, settings
 from tests.support.certificates import Authority
 
 _SSL = '[kafka]\nlisteners = "SSL://127.0.0.1:0"\n[listener.SSL]\n'
@@ -51,7 +51,7 @@ def _key_is_anothers(place: Place) -> str:
     if os.geteuid() == 0:
         os.chown(files.key, 65534, 65534)
     Path(files.key).chmod(0o000)
-    return place.bridge("run", "--config", _written(place, *files), as_nobody=True)
+    return complaint(place.bridge("run", "--config", _written(place, *files), as_nobody=True))
 
 
 def _wrong_password_file(place: Place) -> str:

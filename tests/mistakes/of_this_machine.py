@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.mistakes.mistake import Mistake, Place, settings
+from tests.mistakes.mistake import Mistake, Place, complaint, settings
 from tests.support.sources import ROOT
 
 _FREE = ("--kafka-port", "0", "--http-port", "0", "--pulsar-port", "0")
@@ -26,13 +26,14 @@ def _one_port_for_both(place: Place) -> str:
 
 def _low_port(place: Place) -> str:
     place.settings('[kafka]\nlisten = "127.0.0.1:92"\n')
-    return place.bridge("run", "--config", "bridge.toml", as_nobody=True)
+    return complaint(place.bridge("run", "--config", "bridge.toml", as_nobody=True))
 
 
 def _few_files(place: Place) -> str:
     place.settings()
     command = f"ulimit -Sn 512; ulimit -Hn 512; exec {sys.executable} -m bridge run --config bridge.toml"
-    return place.run("bash", "-c", command)
+    said = place.run("bash", "-c", command)
+    return next(line for line in said.splitlines() if "! fewer files" in line)
 
 
 def _open_key(place: Place) -> str:
