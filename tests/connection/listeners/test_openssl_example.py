@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.config import ListenerSettings, Settings
+from bridge.config import Settings
 from bridge.connection.listeners.certificates import ListenerTls
 from bridge.telemetry.metrics import TlsMetrics
 from tests.support.sources import ROOT
@@ -22,7 +22,7 @@ PAGE = ROOT / "docs" / "security.md"
 def test_a_certificate_to_try_is_trusted_by_its_authority(host: str, tmp_path: Path) -> None:
     (commands,) = re.findall(r"^```bash\n(openssl req -x509.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     subprocess.run(["bash", "-ec", commands], cwd=tmp_path, check=True, capture_output=True)
-    own = ListenerSettings(ssl_certificate_file=str(tmp_path / "tls.crt"), ssl_key_file=str(tmp_path / "tls.key"))
+    own = {"ssl_certificate_file": str(tmp_path / "tls.crt"), "ssl_key_file": str(tmp_path / "tls.key")}
     (plan,) = Settings().with_values(kafka={"listeners": "SSL://127.0.0.1:0"}, listener={"SSL": own}).listeners
     listener = ListenerTls(plan, TlsMetrics())
     client = ssl.create_default_context(cafile=str(tmp_path / "ca.crt"))
@@ -38,4 +38,5 @@ def test_a_certificate_to_try_is_trusted_by_its_authority(host: str, tmp_path: P
             except ssl.SSLWantReadError:
                 continue
     assert sides[0].version() == "TLSv1.3"
-    assert sides[0].getpeercert()["subject"] == ((("commonName", "kafka.example"),),)
+    shown = sides[0].getpeercert()
+    assert shown is not None and shown["subject"] == ((("commonName", "kafka.example"),),)
