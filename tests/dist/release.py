@@ -165,8 +165,8 @@ def main() -> None:
         files.append(Path(f"{SUMS}.asc"))
     else:
         print("not signed: make release ARGS='--sign KEY'")
-    for one in files:
-        print(f"{one.stat().st_size:>10,}  {one.relative_to(ROOT)}")
+    for entry in files:
+        print(f"{entry.stat().st_size:>10,}  {entry.relative_to(ROOT)}")
     print(publishing(bool(arguments.sign)))
 
 

@@ -47,8 +47,7 @@ class Place:
         self.pulsar, self.namespace = pulsar, namespace
         for url, usual in ((pulsar.service_url, "6650"), (pulsar.admin_url, "8080")):
             self.names[url.rpartition(":")[2]] = usual
-        tenant, _, name = namespace.partition("/")
-        self.names |= {tenant: "public", name: "default"}
+        self.names |= {namespace: "public/default", namespace.partition("/")[2]: "default"}
 
     def file(self, name: str, text: str | bytes, mode: int = 0o600) -> Path:
         """A file of the directory."""

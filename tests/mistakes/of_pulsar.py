@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.mistakes.mistake import Mistake, Place
-from tests.support.certificates import Authority
-from tests.support.secured_pulsar import SecuredPulsar
 
 _QUICK = "connect_timeout_seconds = 5\noperation_timeout_seconds = 5\n"
 
@@ -68,62 +66,6 @@ def _beside_another(place: Place, text: str) -> str:
     return said[0]
 
 
-def _with_token(place: Place, token: str) -> str:
-    return place.start(f'[pulsar]\n{_QUICK}token_file = "{place.file("token", token)}"\n')
-
-
-def _no_token(place: Place, _: SecuredPulsar) -> str:
-    return place.start(f"[pulsar]\n{_QUICK}")
-
-
-def _ended_token(place: Place, secured: SecuredPulsar) -> str:
-    return _with_token(place, secured.token("bridge", -60))
-
-
-def _no_jwt(place: Place, _: SecuredPulsar) -> str:
-    return _with_token(place, "file:///pulsar/token")
-
-
-def _empty_file(place: Place, _: SecuredPulsar) -> str:
-    return _with_token(place, "")
-
-
-def _stranger(place: Place, secured: SecuredPulsar) -> str:
-    return _with_token(place, secured.token("stranger"))
-
-
-def _plain_to_tls(place: Place, secured: SecuredPulsar) -> str:
-    return _at_tls(place, secured, "pulsar")
-
-
-def _at_tls(place: Place, secured: SecuredPulsar, scheme: str, more: str = "") -> str:
-    for url, usual in ((secured.tls_service_url, "6651"), (secured.tls_admin_url, "8443")):
-        place.names[url.rpartition(":")[2]] = usual
-    place.file("token", secured.token("bridge"))
-    return place.start(
-        f'[pulsar]\n{_QUICK}service_url = "{scheme}://{_where(secured.tls_service_url)}"\n'
-        f'token_file = "{place.directory}/token"\n{more}'
-    )
-
-
-def _unknown_authority(place: Place, secured: SecuredPulsar) -> str:
-    other = Authority(place.directory, "other")
-    return _at_tls(place, secured, "pulsar+ssl", f'tls_ca_file = "{other.file}"\n')
-
-
-SECURED: dict[Mistake, Callable[[Place, SecuredPulsar], str]] = {}
-"""Those that need a Pulsar that asks who it is."""
-
-
-def _secured(what: str, make: Callable[[Place, SecuredPulsar], str], remedy: str) -> Mistake:
-    def never(_: Place) -> str:
-        raise AssertionError("it needs a Pulsar that asks who it is")
-
-    made = Mistake(what, never, remedy)
-    SECURED[made] = make
-    return made
-
-
 MISTAKES = [
     Mistake(
         "Pulsar is not there",
@@ -152,11 +94,4 @@ MISTAKES = [
     Mistake("nothing keeps the records", _no_retention, "run: pulsar-admin namespaces set-retention"),
     Mistake("nothing keeps them, asked before the start", _not_retained, "pulsar-admin namespaces set-retention"),
     Mistake("two nodes with one id", _id_twice, "each node needs its own"),
-    _secured("no token for a Pulsar that asks for one", _no_token, "pulsar.token_file"),
-    _secured("the token's file is empty", _empty_file, "put the token there"),
-    _secured("a token that is none", _no_jwt, "token"),
-    _secured("a token that has ended", _ended_token, "token"),
-    _secured("the token of a role without rights", _stranger, "tenants update"),
-    _secured("a plain connection to a port with TLS", _plain_to_tls, "it may want TLS"),
-    _secured("the broker's certificate is of an authority that is not trusted", _unknown_authority, "tls_ca_file"),
 ]

@@ -113,6 +113,16 @@ def _last_line(*arguments: str, **environment: str) -> Callable[[Place], str]:
     return lambda place: place.bridge(*arguments, environment=environment).splitlines()[-1]
 
 
+def _offline(*arguments: str) -> Callable[[Place], str]:
+    """What a command prints where no bridge runs."""
+
+    def run(place: Place) -> str:
+        place.settings()
+        return place.bridge(*arguments, "--config", "bridge.toml")
+
+    return run
+
+
 MISTAKES = [
     Mistake(
         "the Kafka port is taken", _port_taken, "stop what has the port (`ss -ltnp` shows it), or choose another one"
@@ -135,6 +145,8 @@ MISTAKES = [
     Mistake("a data directory with other files", _directory_of_others, "name an empty or a new one"),
     Mistake("Python is too old", _old_python, "make PYTHON=python3.12"),
     Mistake("Python has no venv", _no_venv, "apt-get install python3-venv"),
+    Mistake("is it ready, where nothing runs", _offline("ready"), "is the bridge running"),
+    Mistake("topics of a bridge that does not run", _offline("topic", "list"), "--bootstrap HOST:PORT"),
     Mistake("a command that is none", _last_line("serve"), "choose from"),
     Mistake("an option that is none", _last_line("run", "--port", "9092"), "unrecognized arguments"),
     Mistake("a codec that is none", _last_line("run", BRIDGE_CODEC="rust"), "none of auto, native"),

@@ -20,13 +20,12 @@ _HEAD = "| mistake | what is printed | what to do |\n|---|---|---|"
 
 def everything() -> dict[str, list[Mistake]]:
     """All mistakes, by what they are made with."""
-    from tests.mistakes import of_clients, of_pulsar, of_settings, of_this_machine
+    from tests.mistakes import of_pulsar, of_settings, of_this_machine
 
     return {
         "In the settings": of_settings.MISTAKES,
         "On this machine": of_this_machine.MISTAKES,
         "Towards Pulsar": of_pulsar.MISTAKES,
-        "Of clients and commands": of_clients.MISTAKES,
     }
 
 
@@ -36,14 +35,14 @@ def row(mistake: Mistake, printed: str) -> str:
     return f"| {mistake.what} | {_cell(printed)} | {remedy} |"
 
 
-def rows() -> set[str]:
+def rows(path: Path = PAGE) -> set[str]:
     """Those that the page has."""
-    return set(re.findall(r"^\| .+ \|$", between(PAGE, BEGIN, END), re.MULTILINE))
+    return set(re.findall(r"^\| .+ \|$", between(path, BEGIN, END), re.MULTILINE))
 
 
 def write(path: Path, told: Mapping[str, str]) -> None:
     """Write the rows of what was told, and leave the others."""
-    old = {line.split(" | ")[0].removeprefix("| "): line for line in rows()}
+    old = {line.split(" | ")[0].removeprefix("| "): line for line in rows(path)}
     parts, good, count = [], 0, 0
     for group, mistakes in everything().items():
         lines = [row(one, told[one.what]) if one.what in told else old.get(one.what, "") for one in mistakes]
