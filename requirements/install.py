@@ -4,6 +4,7 @@ It needs nothing but Python: it runs before anything is installed. Elsewhere tha
 and ends. What pip printed is shown where it fails.
 """
 
+import os
 import re
 import subprocess
 import sys
@@ -32,7 +33,10 @@ def main(names: list[str]) -> int:
     ]
     shown, began, done, printed = sys.stdout.isatty(), time.monotonic(), 0, list[str]()
     print(f"installing {count} packages of {', '.join(names)}", flush=True)
-    with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as pip:  # noqa: S603
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(  # noqa: S603
+        [*command, *options], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+    ) as pip:
         for line in pip.stdout or ():
             printed.append(line)
             found = STEP.match(line)
