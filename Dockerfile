@@ -31,7 +31,7 @@ COPY --from=build /opt/bridge /opt/bridge
 COPY config/bridge.toml /etc/bridge/bridge.toml
 # a number, so that Kubernetes can see that it is not root
 USER 10001:10001
-ENV PYTHONUNBUFFERED=1
+ENV PATH=/opt/bridge/bin:$PATH PYTHONUNBUFFERED=1
 EXPOSE 9092 9308
 STOPSIGNAL SIGTERM
 # Nothing is written, so the root file system may be read-only: `docker run --read-only --cap-drop ALL`.

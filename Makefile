@@ -7,7 +7,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := setup
 .PHONY: setup pipeline-setup run programs definitions jars unit test test-clients test-pulsar soak nodes alerts hostile fuzz audit check lint bench bench-pipeline \
-	proto dist images helm clean
+	proto dist release images helm clean
 
 # Each step in its order, with `make -j` too.
 .NOTPARALLEL:
@@ -136,6 +136,11 @@ proto: $(VENV)/proto/.made
 dist: $(VENV)/dist/.made
 	$(VENV)/dist/bin/python -m tests.dist $(ARGS)
 
+# All that is published, made, checked and signed in dist/, and what to press then; nothing is sent. `make release
+# ARGS=--trial` goes through it before the version is set.
+release: $(VENV)/.dev $(VENV)/dist/.made
+	$(BIN)/python -m tests.dist.release $(ARGS)
+
 # The images of the Dockerfile and the compose file, by the digests that their tags have now: before a release, with Docker.
 images: $(VENV)/.dev
 	$(BIN)/python -m tests.support.image_digests
@@ -157,6 +162,7 @@ clean:
 
 # .run and .dev record what is installed. The development lock has all packages of the runtime lock, so .dev also touches .run.
 # The package itself is installed as a link to this directory, built without network access.
+INSTALL := $(BIN)/python requirements/install.py
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # The native codec is built if cargo is there and gets its crates; the time limits are for machines without network. An older
 # one is removed first: it must not outlive a failed build, and a running process may have it open.
@@ -164,14 +170,16 @@ NATIVE := $(wildcard .cargo/config.toml native/Cargo.toml native/Cargo.lock nati
 INSTALL_BRIDGE := rm -f bridge/codec/_native.*so && CARGO_NET_RETRY=1 CARGO_HTTP_TIMEOUT=20 $(PIP) install --no-index --no-deps --no-build-isolation -e .
 
 $(VENV)/.run: requirements/run.lock requirements/build.lock pyproject.toml $(NATIVE) | $(BIN)/python
-	$(PIP) install --require-hashes -r requirements/run.lock -r requirements/build.lock
-	$(INSTALL_BRIDGE)
+	@$(INSTALL) run.lock build.lock
+	@command -v cargo >/dev/null && echo "building the native codec" || echo "without the native codec: there is no cargo"
+	@$(INSTALL_BRIDGE)
 	@$(BIN)/bridge --version
 	@touch $@
 
 $(VENV)/.dev: requirements/dev.lock pyproject.toml $(NATIVE) | $(BIN)/python
-	$(PIP) install --require-hashes -r requirements/dev.lock
-	$(INSTALL_BRIDGE)
+	@$(INSTALL) dev.lock
+	@command -v cargo >/dev/null && echo "building the native codec" || echo "without the native codec: there is no cargo"
+	@$(INSTALL_BRIDGE)
 	@$(BIN)/bridge --version
 	@touch $@ $(VENV)/.run
 
@@ -181,15 +189,15 @@ $(VENV)/.compiled: $(shell find bridge -name "*.py") | $(BIN)/python
 	@touch $@
 
 $(VENV)/.bench: requirements/bench.lock | $(VENV)/.dev
-	$(PIP) install --require-hashes -r requirements/bench.lock
+	@$(INSTALL) bench.lock
 	@touch $@
 
 $(VENV)/.fuzz: requirements/fuzz.lock | $(VENV)/.dev
-	$(PIP) install --require-hashes -r requirements/fuzz.lock
+	@$(INSTALL) fuzz.lock
 	@touch $@
 
 $(VENV)/.pipeline: requirements/pipeline.lock | $(BIN)/python
-	$(PIP) install --require-hashes -r requirements/pipeline.lock
+	@$(INSTALL) pipeline.lock
 	@touch $@
 
 $(BIN)/python:

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from bridge.config import RetentionSettings, Settings
 from bridge.config.urls import url_without_secrets
-from bridge.errors import StartupError
-from bridge.pulsar import AdminError
+from bridge.errors import BridgeError, StartupError
+from bridge.pulsar import AdminError, PulsarError
 from bridge.pulsar.admin import NO_RESPONSE
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
 
 THE_BRIDGES = "<the bridge's>"
 """A role whose name is not known: the bridge does not log in, or its token names none."""
@@ -17,6 +18,23 @@ ADMIN_LOGIN_REMEDY = (
     "where it logs in to the brokers by one itself: in proxy.conf tlsEnabledWithBroker=true and "
     "brokerClientAuthenticationPlugin=org.apache.pulsar.client.impl.auth.AuthenticationTls"
 )
+
+
+_SERVICE_URL_REMEDY = "set pulsar.service_url to a broker or proxy that runs"
+_LOGIN_REMEDY = "set pulsar.token or pulsar.token_file to a valid token"
+_AUTHORITY_REMEDY = "set pulsar.tls_ca_file to the authorities that signed the broker's certificate"
+
+
+def refuses_login(error: BridgeError) -> bool:
+    """Whether a broker was reached that does not let the bridge in."""
+    return isinstance(error, PulsarError) and error.code in (pb.AuthenticationError, pb.AuthorizationError)
+
+
+def service_remedy(error: BridgeError | OSError) -> str:
+    """For a broker that cannot be connected to, or does not let the bridge in."""
+    if isinstance(error, BridgeError) and refuses_login(error):
+        return _LOGIN_REMEDY
+    return _AUTHORITY_REMEDY if "CERTIFICATE_VERIFY_FAILED" in str(error) else _SERVICE_URL_REMEDY
 
 
 def admin_failed(settings: Settings, error: AdminError) -> StartupError:

@@ -31,7 +31,9 @@ from bridge.check.remedies import (
     broker_conf,
     create_namespace_command,
     keep_topics_command,
+    refuses_login,
     retention_command,
+    service_remedy,
 )
 from bridge.check.rights import creation_refused, examine_rights
 from bridge.check.state_access import examine_state_access, own_role
@@ -40,13 +42,9 @@ from bridge.check.tenants import examine_tenants
 from bridge.config import Settings
 from bridge.config.urls import url_without_secrets, without_secrets
 from bridge.errors import BridgeError
-from bridge.pulsar import Access, Admin, AdminError, PulsarClient, PulsarError
+from bridge.pulsar import Access, Admin, AdminError, PulsarClient
 from bridge.pulsar.admin import Forbidden, NotFound
-from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.telemetry.metrics import PulsarMetrics
-
-_SERVICE_URL_REMEDY = "set pulsar.service_url to a broker or proxy that runs"
-_LOGIN_REMEDY = "set pulsar.token or pulsar.token_file to a valid token"
 
 
 async def report(settings: Settings, out: TextIO, file: Path | None = None, *, as_json: bool = False) -> int:
@@ -112,15 +110,14 @@ async def _examine_login(client: PulsarClient, access: Access, settings: Setting
     url = settings.pulsar.service_url
     try:
         await client.start()
-    except PulsarError as error:
-        if error.code in (pb.AuthenticationError, pb.AuthorizationError):
+    except (BridgeError, OSError) as error:
+        remedy = service_remedy(error)
+        if isinstance(error, BridgeError) and refuses_login(error):
             return [
                 Finding("reachable", Severity.FIT, url),
-                Finding("logged in", Severity.UNFIT, str(error), _LOGIN_REMEDY),
+                Finding("logged in", Severity.UNFIT, str(error), remedy),
             ]
-        return [Finding("reachable", Severity.UNFIT, str(error), _SERVICE_URL_REMEDY)]
-    except (BridgeError, OSError) as error:
-        return [Finding("reachable", Severity.UNFIT, str(error), _SERVICE_URL_REMEDY)]
+        return [Finding("reachable", Severity.UNFIT, str(error), remedy)]
     login = {"none": "without authentication", "tls": "with a certificate"}.get(
         access.credentials.method, "with a token"
     )

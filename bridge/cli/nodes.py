@@ -42,7 +42,7 @@ async def show(settings: Settings, out: TextIO, *, as_json: bool = False) -> int
         print(json.dumps(told, indent=1), file=out)
         return 0 if view.version else 1
     if not view.version:
-        print(f"no node has ever run on {settings.pulsar.full_namespace}", file=out)
+        print(_never_run(settings), file=out)
         return 1
     print(f"{settings.pulsar.full_namespace}, version {view.version} of the view", file=out)
     for line in table(view):
@@ -66,6 +66,11 @@ async def read_view(settings: Settings) -> ClusterView:
         return ViewLog().view
 
 
+def _never_run(settings: Settings) -> str:
+    where = settings.pulsar.full_namespace
+    return f"no node has ever run on {where}; `bridge run` starts the first, or set pulsar.namespace to where they are"
+
+
 class _NoLog(StartupError):
     """No node has ever run."""
 
@@ -81,7 +86,7 @@ async def _opened(settings: Settings) -> AsyncIterator["ViewLogFile"]:
         yield log
     except (PulsarError, TimeoutError) as error:
         if isinstance(error, PulsarError) and error.code == pb.TopicNotFound:
-            raise _NoLog(f"no node has ever run on {settings.pulsar.full_namespace}") from None
+            raise _NoLog(_never_run(settings)) from None
         raise StartupError(f"{topic}: {error or 'Pulsar does not answer in time'}") from None
     finally:
         await client.close()

@@ -28,6 +28,7 @@ SHORT_FORM: Final = "PLAINTEXT"
 INTERNAL: Final = "INTERNAL"
 """What the nodes call the listener of `cluster.internal_listen`."""
 _EVERY_INTERFACE = "0.0.0.0"  # noqa: S104 - only where it is asked for
+_OTHER_PROTOCOL: Final = "set kafka.listener_security_protocol_map = "
 _ENTRY = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]*)://(.*)")
 
 
@@ -132,7 +133,7 @@ def parse_listeners(text: str) -> dict[str, Address]:
     for entry in entries(text):
         match = _ENTRY.fullmatch(entry)
         if match is None:
-            raise ValueError(f"{entry!r} is not NAME://host:port")
+            raise ValueError(f"{entry!r} is not NAME://host:port, as PLAINTEXT://127.0.0.1:9092")
         name, where = match[1].upper(), match[2]
         if name in found:
             raise ValueError(f"{name} is there twice")
@@ -167,7 +168,10 @@ def plan_listeners(
     for setting, names in (("kafka.advertised_listeners", told), ("[listener] has a table for it:", tables)):
         for name in names:
             if name not in found:
-                raise SettingsError(f"{setting} {name} is not in kafka.listeners, which has {', '.join(found)}")
+                raise SettingsError(
+                    f"{setting} {name} is not in kafka.listeners, which has {', '.join(found)}: use one of these "
+                    "names, or add a listener"
+                )
     plans = []
     for name, where in found.items():
         if name not in known:
@@ -199,7 +203,9 @@ def _check_ports(listeners: Mapping[str, Address]) -> None:
         kind = _ip_version(host)
         for (other_port, other_kind), other in taken.items():
             if port and port == other_port and not {kind, other_kind} == {4, 6}:
-                raise SettingsError(f"kafka.listeners: {other} and {name} have the same port {port}")
+                raise SettingsError(
+                    f"kafka.listeners: {other} and {name} have the same port {port}: give each one of its own"
+                )
         taken[port, kind] = name
 
 
@@ -210,14 +216,21 @@ def _check_told(name: str, listen: Address, told: Address | None) -> None:
             f"set kafka.advertised_listeners to {name}:// and the host:port they should use"
         )
     if told is not None and (is_every_interface(str(told)) or (listen.port and not told.port)):
-        raise SettingsError(f"kafka.advertised_listeners: clients cannot connect to {told}, which {name} is told as")
+        raise SettingsError(
+            f"kafka.advertised_listeners: clients cannot connect to {told}, which {name} tells them: set the host:port "
+            "they should use (kafka.advertised, where kafka.listen is set)"
+        )
 
 
 def _check_tls(plan: ListenerPlan) -> None:
     settings, table = plan.settings, f"listener.{plan.name}"
     if not plan.protocol.has_tls:
         if settings.has_tls_settings:
-            raise SettingsError(f"{table} has settings of TLS, but its security protocol is {plan.protocol}")
+            raise SettingsError(
+                f"{table} has settings of TLS, but its security protocol is {plan.protocol}: {_OTHER_PROTOCOL}"
+                f'"{plan.name}:{SecurityProtocol.SASL_SSL if plan.protocol.has_sasl else SecurityProtocol.SSL}", '
+                "or take them out"
+            )
         return
     missing = "" if SERVER.check(table, settings) else SERVER.certificate
     if settings.ssl_client_auth != "none" and not settings.ssl_client_ca_file:
@@ -237,7 +250,11 @@ def _check_sasl(plan: ListenerPlan) -> None:
         if not plan.mechanisms:
             raise SettingsError(f"{table} has no mechanism: set kafka.sasl_enabled_mechanisms or the listener's own")
     elif plan.settings.sasl_enabled_mechanisms or plan.settings.connections_max_reauth_ms:
-        raise SettingsError(f"{table} has settings of log-in, but its security protocol is {plan.protocol}")
+        raise SettingsError(
+            f"{table} has settings of log-in, but its security protocol is {plan.protocol}: {_OTHER_PROTOCOL}"
+            f'"{plan.name}:{SecurityProtocol.SASL_SSL if plan.protocol.has_tls else SecurityProtocol.SASL_PLAINTEXT}", '
+            "or take them out"
+        )
 
 
 def _ip_version(host: str) -> int:

@@ -69,9 +69,9 @@ def _read_file(path: Path) -> dict[str, dict[str, Any]]:
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise SettingsError(f"{path}: cannot read the settings: {error.strerror}") from None
+        raise SettingsError(f"{path}: cannot read the settings: {error.strerror}; --config names their file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path}: not TOML: {error}") from None
+        raise SettingsError(f'{path}: not TOML: {error}; lines are name = "text", name = 1 or name = true') from None
     for section, content in values.items():
         if not isinstance(content, dict):
             known = ", ".join((*SECTIONS, "listener.NAME"))

@@ -3,6 +3,7 @@
 import difflib
 import os
 import re
+import stat
 from collections.abc import Callable, Iterable
 from dataclasses import Field, field, fields
 from typing import Any, NamedTuple
@@ -46,10 +47,11 @@ def is_every_interface(text: str) -> bool:
 
 
 class Rule(NamedTuple):
-    """A rule that a setting must keep: its words for the operator, and the test."""
+    """A rule that a setting must keep: its words for the operator, the test, and why a value does not hold it."""
 
     allowed: str
     holds: Callable[[Any], bool]
+    why: Callable[[Any], str] = lambda value: ""
 
 
 def parses(parse: Callable[[str], object], text: str) -> bool:
@@ -63,7 +65,9 @@ def parses(parse: Callable[[str], object], text: str) -> bool:
 
 def address(default: str, *, optional: bool = False) -> str:
     """A setting that is `host:port`."""
-    allowed = "host:port, IPv6 as [host]:port" + (', or "" for the same as listen' if optional else "")
+    allowed = "host:port, the port at most 65535, IPv6 as [host]:port" + (
+        ', or "" for the same as listen' if optional else ""
+    )
     return field(
         default=default,
         metadata={"rule": Rule(allowed, lambda v: (optional and v == "") or parses(Address.parse, v))},
@@ -97,15 +101,37 @@ def one_of(default: str, *choices: str) -> str:
 
 def pulsar_name(default: str) -> str:
     """A setting that names a tenant or namespace."""
-    rule = Rule("letters, digits and - = : . _", lambda v: _PULSAR_NAME.fullmatch(v) is not None)
-    return field(default=default, metadata={"rule": rule})
+    return field(
+        default=default,
+        metadata={
+            "rule": Rule(
+                "letters, digits and - = : . _",
+                lambda v: _PULSAR_NAME.fullmatch(v) is not None,
+                lambda v: "tenant and namespace are two settings" if "/" in v else "",
+            )
+        },
+    )
 
 
 def _readable(path: str) -> bool:
     return path == "" or (os.path.isfile(path) and os.access(path, os.R_OK))
 
 
-_FILE = Rule("a file this process can read", _readable)
+def _why_unreadable(path: str) -> str:
+    user = f"this process is user {os.geteuid()}"
+    try:
+        found = os.stat(path)
+    except PermissionError:
+        return f"{user}, who may not look into its directory"
+    except OSError as error:
+        return (error.strerror or str(error)).lower()
+    if not stat.S_ISREG(found.st_mode):
+        return "it is a directory" if stat.S_ISDIR(found.st_mode) else "it is no regular file"
+    of = f"of user {found.st_uid} and group {found.st_gid}, with the mode {found.st_mode & 0o777:04o}"
+    return f"{user}, and it is {of}: chown or chmod it"
+
+
+_FILE = Rule("a file this process can read", _readable, _why_unreadable)
 
 
 def readable_file() -> str:
@@ -204,7 +230,8 @@ def check_rules(section: str, values: Any) -> None:
         check_type(section, setting, value)
         rule: Rule | None = setting.metadata.get("rule")
         if rule and not rule.holds(value):
-            wrong = f"{section}.{setting.name} = {_shown(setting, value)}: must be {rule.allowed}"
+            why = rule.why(value)
+            wrong = f"{section}.{setting.name} = {_shown(setting, value)}: must be {rule.allowed}{why and f'; {why}'}"
             raise SettingsError(wrong, (*section.split("."), setting.name))
 
 

@@ -81,6 +81,10 @@ class KafkaSettings:
                     f"kafka.super_users has {principal!r}: principals are written type:name, such as User:admin, with "
                     "semicolons between them"
                 )
+            if ",User:" in principal.replace(" ", ""):
+                raise SettingsError(
+                    f"kafka.super_users has {principal!r}: principals stand apart by semicolons, not commas"
+                )
         if self.authorizer == "none" and self.super_users:
             raise SettingsError('kafka.super_users means nothing with kafka.authorizer = "none": set the authorizer')
         if self.authorizer != "kafka" and self.allow_everyone_if_no_acl_found:
@@ -88,7 +92,8 @@ class KafkaSettings:
         if self.memory_budget_bytes < self.max_request_bytes:
             raise SettingsError(
                 f"kafka.memory_budget_bytes = {self.memory_budget_bytes} is below kafka.max_request_bytes = "
-                f"{self.max_request_bytes}: a request of the allowed size could never be taken in"
+                f"{self.max_request_bytes}: a request of the allowed size could never be taken in. "
+                "Raise it, or lower the other"
             )
         if self.default_partitions > self.max_partitions_per_topic:
             raise SettingsError(

@@ -3,11 +3,19 @@
 import asyncio
 import os
 import socket
-from typing import Any
+from typing import Any, Final
 
 _TLS_HANDSHAKE = 0x1603
 _HTTP = frozenset(int.from_bytes(method) for method in (b"GET ", b"HEAD", b"POST", b"PUT ", b"OPTI", b"PRI "))
 _CORK = getattr(socket, "TCP_CORK", None)
+
+
+_ADVICE: Final = {
+    "http": "this port speaks Kafka's protocol: the status page and the metrics are at http.listen",
+    "not_logged_in": "set security.protocol and sasl.mechanism of the client to the listener's",
+    "tls_on_plaintext": "the listener has no TLS: set security.protocol of the client to the listener's",
+}
+"""What to do, by reasons that a mistake of a client's settings has."""
 
 
 class Refused(Exception):
@@ -18,6 +26,8 @@ class Refused(Exception):
         self.reason = reason
         # An exception among them would keep its frames for as long as a line of the log, and with them the connection.
         self.fields = {name: str(one) if isinstance(one, BaseException) else one for name, one in fields.items()}
+        if reason in _ADVICE:
+            self.fields["advice"] = _ADVICE[reason]
 
 
 def cancelled_from_outside() -> bool:

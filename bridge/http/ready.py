@@ -33,7 +33,7 @@ def ask(settings: HttpSettings, seconds: float = ASK_SECONDS) -> str | None:
     try:
         status, body = get(_HERE.get(host, host), port, "/readyz", seconds, tls)
     except OSError as error:
-        return f"{settings.url}: {error}"
+        return f"{settings.url}: {error.strerror or error}; is the bridge running, with this http.listen?"
     return None if status == 200 else _problem(body)
 
 

@@ -21,11 +21,12 @@ import h11
 
 from bridge.config import Address, HttpSettings
 from bridge.config.listeners import is_loopback
-from bridge.errors import BridgeError, StartupError
+from bridge.errors import BridgeError
 from bridge.http.access import OPEN_PATHS, HttpAccess
 from bridge.http.places import ConnectionPlaces, Visit
 from bridge.http.response import Response, Serve, json_response
 from bridge.net.http1 import HttpError, next_event
+from bridge.net.listening import cannot_listen
 from bridge.runtime.futures import Cached, retrieve_exception
 from bridge.telemetry import log
 from bridge.telemetry.metrics import Metrics
@@ -152,8 +153,7 @@ class HttpServer:
         try:
             self._server = await loop.create_server(self._protocol, address.host, address.port)
         except OSError as error:
-            reason = error.strerror or str(error)
-            raise StartupError(f"http.listen = {self._settings.listen}: cannot listen there: {reason}") from None
+            raise cannot_listen("http.listen", address, error) from None
         return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:

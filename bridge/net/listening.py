@@ -4,6 +4,8 @@ Clients that come back while the bridge starts wait for its first answer, where 
 a second or ten (`reconnect.backoff.max.ms` of the Java client and of librdkafka).
 """
 
+import errno
+import os
 import socket
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -14,6 +16,12 @@ from bridge.config import Address, Settings
 from bridge.errors import StartupError
 
 _BACKLOG = 1024  # as many clients as a restart brings back at once
+_REMEDIES = {
+    errno.EADDRINUSE: "stop what has the port (`ss -ltnp` shows it), or choose another one",
+    errno.EACCES: "choose a port from 1024 on, or give the process the capability CAP_NET_BIND_SERVICE",
+    errno.EADDRNOTAVAIL: "choose an address of this machine (`ip address` shows them), or 0.0.0.0 for all of them",
+}
+_UNKNOWN_NAME = "choose an address of this machine, or 0.0.0.0 for all of them"
 
 
 Sockets: TypeAlias = Mapping[str, Sequence[socket.socket]]
@@ -41,10 +49,17 @@ def listen(address: Address, setting: str = "kafka.listen") -> list[socket.socke
             found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
             sockets = [opened.enter_context(_listen(family, where)) for family, _, _, _, where in dict.fromkeys(found)]
         except OSError as error:
-            reason = error.strerror or str(error)
-            raise StartupError(f"{setting} = {address}: cannot listen there: {reason}") from None
+            raise cannot_listen(setting, address, error) from None
         opened.pop_all()
     return sockets
+
+
+def cannot_listen(setting: str, address: Address | str, error: OSError) -> StartupError:
+    """Why a server cannot listen there, and what to do."""
+    number = error.errno or 0
+    reason = os.strerror(number) if number > 0 else error.strerror or str(error)  # asyncio's text repeats the address
+    remedy = _UNKNOWN_NAME if isinstance(error, socket.gaierror) else _REMEDIES.get(number, "")
+    return StartupError(f"{setting} = {address}: cannot listen there: {reason}{remedy and f'; {remedy}'}")
 
 
 def _listen(family: int, where: object) -> socket.socket:

@@ -62,7 +62,12 @@ def _load(context: ssl.SSLContext, certificate: str, key: str, password: bytes |
     try:
         context.load_cert_chain(certificate, key, asked)
     except ssl.SSLError as error:
-        raise ValueError(f"{shown}: {error.reason or error}") from None
+        for file, what in ((certificate, "CERTIFICATE"), (key, "PRIVATE KEY")):
+            if f"{what}-----".encode() not in Path(file).read_bytes():
+                raise ValueError(f"{file}: it is no PEM file with a line -----BEGIN {what}-----") from None
+        pair = ": they are no pair, take the key that the certificate was made for"
+        mismatch = pair if error.reason == "KEY_VALUES_MISMATCH" else ""
+        raise ValueError(f"{shown}: {error.reason or error}{mismatch}") from None
 
 
 def _password(file: str) -> bytes:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from bridge import __version__, apis, check, codec
 from bridge.access.security_store.store import SecurityStore
+from bridge.check.remedies import service_remedy
 from bridge.cluster import Cluster, cluster_id
 from bridge.cluster.description import describe
 from bridge.cluster.member import ClusterMember, config_for, new_incarnation
@@ -213,7 +214,7 @@ class Server:
         try:
             await self.client.start()
         except BridgeError as error:
-            raise StartupError(f"pulsar.service_url {url}: {error}") from None
+            raise StartupError(f"pulsar.service_url {url}: {error}; {service_remedy(error)}") from None
         # what does not depend on another is asked side by side: a start is a gap for clients
         async with Together() as tasks:
             found = tasks.create_task(self._pulsar_cluster())

@@ -32,7 +32,7 @@ PATH = f"{TOOLCHAIN}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin
 CONFINED = """set -e
 mount --bind "$1" "$1"; mount --rbind /dev "$1/dev"; mount -t proc proc "$1/proc"
 mount -o remount,bind,ro "$1"
-exec chroot "$1" setpriv --reuid 10001 --regid 10001 --clear-groups --bounding-set=-all --no-new-privs "${@:2}"
+exec chroot "$1" setpriv --reuid "$2" --regid "$3" --clear-groups --bounding-set=-all --no-new-privs "${@:4}"
 """
 """As with `--read-only --cap-drop ALL --security-opt no-new-privileges --network host`."""
 
@@ -114,17 +114,18 @@ class Image:
         self._root = root
         self._config = config
 
-    def _command(self, program: Sequence[str]) -> list[str]:
+    def _command(self, program: Sequence[str], user: str = "") -> list[str]:
         assert self._config["User"] == "10001:10001"
-        return ["unshare", "--mount", "bash", "-c", CONFINED, "confined", str(self._root), *program]
+        numbers = (user or "10001:10001").split(":")
+        return ["unshare", "--mount", "bash", "-c", CONFINED, "confined", str(self._root), *numbers, *program]
 
     def _environment(self, given: Mapping[str, str]) -> dict[str, str]:
         own = dict(line.split("=", 1) for line in _texts(self._config["Env"]))
         return {**own, "PATH": f"{own['PATH']}:{os.environ['PATH']}", **given}
 
-    def run(self, *arguments: str, program: Sequence[str] = ()) -> str:
-        """Run its program, or another, to its end; what it prints."""
-        command = self._command(program or (*_texts(self._config["Entrypoint"]), *arguments))
+    def run(self, *arguments: str, program: Sequence[str] = (), user: str = "") -> str:
+        """Run its program, or another, to its end, as its user or as another; what it prints."""
+        command = self._command(program or (*_texts(self._config["Entrypoint"]), *arguments), user)
         done = subprocess.run(command, env=self._environment({}), capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout + done.stderr

@@ -26,8 +26,9 @@ def manifests(name: str) -> Mapping[str, Manifest]:
     found: dict[str, Manifest] = {}
     for one in yaml.safe_load_all(RENDERINGS[name].file.read_text(encoding="utf-8")):
         headless = one["kind"] == "Service" and one["spec"].get("clusterIP") == "None"
-        dashboard = "grafana_dashboard" in one["metadata"]["labels"]
-        found["Headless" if headless else one["metadata"]["name"] if dashboard else one["kind"]] = one
+        labels = one["metadata"]["labels"]
+        several = "grafana_dashboard" in labels or labels.get("app.kubernetes.io/component") == "outside"
+        found["Headless" if headless else one["metadata"]["name"] if several else one["kind"]] = one
     return found
 
 

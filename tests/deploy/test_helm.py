@@ -18,6 +18,7 @@ def test_helm_finds_no_mistake() -> None:
 @pytest.mark.parametrize("name", sorted(RENDERINGS))
 def test_it_renders_what_is_here(name: str) -> None:
     assert helm.render(RENDERINGS[name]) == RENDERINGS[name].file.read_text("utf-8")
+    assert helm.notes(RENDERINGS[name]) == RENDERINGS[name].notes.read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -25,6 +26,9 @@ def test_it_renders_what_is_here(name: str) -> None:
     [
         ("--set=replica=3", "replica"),
         ("--set=http.tls=true", "http.tls needs tlsSecret"),
+        ("--set=outside.listener=OUTSIDE", "there is no listener OUTSIDE"),
+        ("--set=outside.listener=PLAINTEXT", "needs an `advertised` with"),
+        ("--set=outside.listener=PLAINTEXT,outside.type=NodePort,replicas=11", "at most 10 replicas"),
         ("--set=listeners[0].name=TLS,listeners[0].protocol=SSL,listeners[0].port=9093", "listeners with TLS need"),
     ],
 )

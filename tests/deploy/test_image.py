@@ -75,6 +75,9 @@ def test_the_image_is_built_and_serves_clients_with_a_read_only_root(
     }  # fmt: skip
     assert image.run("--version") == f"bridge {__version__} (native codec)\n"
     assert "Read-only file system" in image.run(program=("/bin/sh", "-c", "echo > /etc/bridge/new 2>&1; id -u; true"))
+    # OpenShift's: a number without a name, in group 0
+    assert "fit" in image.run("check", "--offline", "--config", "/etc/bridge/bridge.toml", user="1000650000:0")
+    assert image.run(program=("bridge", "--version"), user="1000650000:0") == image.run("--version")
     with image.started(given) as process:
         assert until(lambda: image.healthy(given), 60)
         with KafkaProducer(bootstrap_servers=kafka) as producer:

@@ -82,11 +82,23 @@ class Endpoint:
         """What an error says; of one that is librdkafka's own, what it had complained of before."""
         text = str(error.str())
         local = error.code() < 0  # _TRANSPORT, _TIMED_OUT …: no broker said so
-        return f"{self.address}: {self._complaint or text}" if local else f"{error.name()}: {text}"
+        if not local:
+            return f"{error.name()}: {text}"
+        said = self._complaint or text
+        elsewhere = "; --bootstrap HOST:PORT names another server" if "Connect to " in said else ""
+        return f"{self.address}: {said}{elsewhere}"
 
     def _complained(self, error: KafkaError) -> None:
         if error.code() != KafkaError._ALL_BROKERS_DOWN:
             self._complaint = str(error.str())
+
+
+_HINTS: Final = {
+    "INVALID_CONFIG": "`bridge topic config TOPIC` shows all",
+    "TOPIC_ALREADY_EXISTS": "`bridge topic config` and `bridge topic grow` change it",
+    "UNKNOWN_TOPIC_OR_PART": "`bridge topic list` shows those that there are",
+}
+"""What to do, by librdkafka's names of Kafka's errors."""
 
 
 def result(future: "Future[_T]", name: str = "") -> _T:
@@ -97,7 +109,8 @@ def result(future: "Future[_T]", name: str = "") -> _T:
         code = error.args[0]
         if not name or code.code() < 0:
             raise
-        raise KafkaFailed(f"{name}: {code.name()}: {code.str()}") from None
+        hint = _HINTS.get(code.name(), "")
+        raise KafkaFailed(f"{name}: {code.name()}: {code.str()}{hint and f'; {hint}'}") from None
 
 
 def each(futures: "dict[str, Future[Any]]", done: str) -> int:

@@ -44,7 +44,7 @@ def _describe(admin: AdminClient, options: argparse.Namespace) -> int:
         group = result(future, name)
         committed = _committed(admin, name)
         if group.state.name == "DEAD" and not committed:
-            raise KafkaFailed(f"there is no group {name!r}")
+            raise KafkaFailed(f"there is no group {name!r}; `bridge group list` shows those that there are")
         told.append(
             {
                 "group": name,

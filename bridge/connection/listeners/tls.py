@@ -74,7 +74,9 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         if not self._begun:
             self._begun = True
             if received[0] != _HANDSHAKE:
-                return self.fail("plaintext", "the client does not speak TLS")
+                return self.fail(
+                    "plaintext", "the client does not speak TLS: set its security.protocol to the listener's"
+                )
         self._received.write(received)
         if self._established:
             self._deliver()

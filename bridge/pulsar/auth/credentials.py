@@ -93,7 +93,7 @@ class TokenFile(NoCredentials):
         """The token that the file holds now."""
         try:
             read = self._path.read_bytes().strip()
-            problem = "" if read else "it is empty"
+            problem = "" if read else "it is empty, put the token there"
         except OSError as error:
             read, problem = b"", error.strerror or type(error).__name__
         if problem and problem != self._problem:

@@ -89,7 +89,10 @@ def test_offsets_are_reset_when_it_is_said_twice(bridge: BridgeThread, run: Run,
     run("group", "reset", group, "--to", "2999-01-01T00:00:00Z", "--topic", f"{topic}:0", "--execute", *at)
     assert committed() == [5, 0]
     assert run("group", "delete", group, *at) == (0, [f"{group} deleted"], "")
-    assert run("group", "describe", group, *at)[::2] == (1, f"bridge: there is no group {group!r}\n")
+    assert run("group", "describe", group, *at)[::2] == (
+        1,
+        f"bridge: there is no group {group!r}; `bridge group list` shows those that there are\n",
+    )
 
 
 def test_where_to() -> None:

@@ -45,7 +45,10 @@ def test_what_is_refused_is_said_of_each_and_the_others_are_done(bridge: BridgeT
     assert (code, lines) == (1, [f"{new} created"])
     assert complaint == f"bridge: {there}: TOPIC_ALREADY_EXISTS: Topic '{there}' already exists.\n"
     code, _, complaint = run("topic", "config", there, "no.such=1", *at)
-    assert (code, complaint) == (1, f"bridge: {there}: INVALID_CONFIG: Unknown topic config name: no.such\n")
+    assert (code, complaint) == (
+        1,
+        f"bridge: {there}: INVALID_CONFIG: Unknown topic config name: no.such; `bridge topic config TOPIC` shows all\n",
+    )
     code, _, complaint = run("topic", "describe", unique("gone"), *at)
     assert code == 1
     assert "UNKNOWN_TOPIC_OR_PART" in complaint

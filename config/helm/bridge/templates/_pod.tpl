@@ -1,6 +1,10 @@
 {{- define "bridge.env" -}}
 env:
   - {name: POD_NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}
+  {{- if and .Values.outside.listener (eq .Values.outside.type "NodePort") }}
+  - {name: POD_INDEX, valueFrom: {fieldRef: {fieldPath: "metadata.labels['apps.kubernetes.io/pod-index']"}}}
+  - {name: HOST_IP, valueFrom: {fieldRef: {fieldPath: status.hostIP}}}
+  {{- end }}
   # a node keeps its id under this name
   - {name: BRIDGE_CLUSTER_NAME, value: $(POD_NAME)}
   - {name: BRIDGE_KAFKA_LISTENERS, value: {{ include "bridge.listeners" . | quote }}}
