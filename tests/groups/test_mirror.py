@@ -6,6 +6,7 @@ import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -22,6 +23,7 @@ from bridge.groups.share.state_records import (
 )
 from bridge.groups.store.records import StoredOffset
 from bridge.pulsar import Admin, PulsarClient
+from bridge.pulsar.admin.rest import topic_path
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import PulsarError
 from bridge.storage.append.deduplication import Deduplication
@@ -73,7 +75,8 @@ class Bench:
 
     async def backlog(self, group: str = "mirrored-share") -> int | None:
         """How many entries Pulsar's tools show as not consumed; None: there is no subscription."""
-        found = (await self.admin.stats(self.pulsar_topic))["subscriptions"].get(group)
+        stats: Any = await self.admin.get(f"{topic_path(self.pulsar_topic)}/stats?getPreciseBacklog=true")
+        found = stats["subscriptions"].get(group)
         return None if found is None else int(found["msgBacklog"])
 
     def restarted(self) -> None:
