@@ -75,7 +75,9 @@ class Bench:
 
     async def backlog(self, group: str = "mirrored-share") -> int | None:
         """How many entries Pulsar's tools show as not consumed; None: there is no subscription."""
-        stats: Any = await self.admin.get(f"{topic_path(self.pulsar_topic)}/stats?getPreciseBacklog=true")
+        stats: Any = await self.admin.call(
+            "GET", f"{topic_path(self.pulsar_topic)}/stats", query={"getPreciseBacklog": "true"}
+        )
         found = stats["subscriptions"].get(group)
         return None if found is None else int(found["msgBacklog"])
 
