@@ -27,7 +27,7 @@ from bridge.requests.session import Session
 from bridge.requests.share import Opened
 from bridge.runtime.futures import FutureWaiter, loop_time
 from bridge.security.acls import Operation
-from bridge.shares.partition import Found, LedPartition
+from bridge.shares.partition import MOST_RANGES, Found, LedPartition
 from bridge.shares.partitions import Shares
 from bridge.shares.sessions import CLOSES, MOST_PARTITIONS, MOST_SESSIONS, OPENS, Place, ShareSession
 from bridge.storage.error_mapping import fetch_error
@@ -336,6 +336,7 @@ API = Api(
     limits=(
         RequestLimit("share sessions of a node and namespace", MOST_SESSIONS, ErrorCode.SHARE_SESSION_LIMIT_REACHED),
         RequestLimit("partitions of their sessions", MOST_PARTITIONS, ErrorCode.SHARE_SESSION_LIMIT_REACHED),
+        RequestLimit("ranges of share partitions of a node and namespace", MOST_RANGES, "no new records are given"),
         RequestLimit("partitions that all clients wait for", MAX_WAITING_PARTITIONS, "nothing is read, throttled"),
         RequestLimit("batches of acknowledgements", share.MOST_RANGES, ErrorCode.INVALID_REQUEST),
     ),

@@ -9,7 +9,7 @@ from bridge.errors import KafkaError
 from bridge.groups.configs import GroupConfigs
 from bridge.kafka.error_codes import ErrorCode
 from bridge.runtime.futures import wait_shared
-from bridge.shares.partition import LedPartition, Name
+from bridge.shares.partition import LedPartition, Name, RangeBudget, Surroundings
 from bridge.shares.persister import Persister
 from bridge.shares.sessions import ShareSessions
 from bridge.storage.partition import PartitionLog
@@ -30,8 +30,7 @@ class Shares:
         self.configs = configs
         self._coordinates = coordinates
         self.sessions = ShareSessions(metrics)
-        self._metrics = metrics
-        self._persister = persister
+        self._around = Surroundings(persister, configs, metrics, RangeBudget(metrics.ranges))
         self._led: dict[Name, LedPartition] = {}
         self._opening: dict[Name, tuple[LedPartition, asyncio.Task[None]]] = {}
 
@@ -44,7 +43,7 @@ class Shares:
         if found is None:
             opening = self._opening.get(name)
             if opening is None:
-                led = LedPartition(name, log, epoch, self._persister, self.configs, self._metrics, self._closed)
+                led = LedPartition(name, log, epoch, self._around, self._closed)
                 opening = led, asyncio.get_running_loop().create_task(self._open(led), name="open share")
                 self._opening[name] = opening
             found, opened = opening

@@ -430,3 +430,24 @@ async def test_what_is_opened_when_the_group_is_lost_is_not_used() -> None:
     bench.shares.end_groups(lambda group_id: True)
     bench.coordinator.arrives.set()
     assert await _code(opening) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_beyond_the_budget_of_ranges_no_new_records_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was given before goes on, and the next ones come when there is room again."""
+    monkeypatch.setattr(partition, "MOST_RANGES", 2)
+    monkeypatch.setattr(partition, "_FEW_RANGES", 1)
+    bench = _Bench()
+    led = await bench.led()
+    found = await led.acquire("a", 2, 1 << 20, 1.0, lambda: True, is_strict=True)
+    assert found is not None
+    assert [one[:2] for one in found.acquired] == [(0, 1)]
+    await led.acknowledge("a", [Acknowledgement(1, 1, REJECT)])
+    assert bench.metrics.ranges.value == 2
+    assert await _acquire(led, "b") == []
+    await led.acknowledge("a", [Acknowledgement(0, 0, RELEASE)])
+    assert await _acquire(led, "b") == [(0, 0, 2)]
+    await led.acknowledge("b", [Acknowledgement(0, 0, ACCEPT)])
+    assert bench.metrics.ranges.value == 0
+    assert await _acquire(led, "b") == [(2, 2, 1)]
+    led.close(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    assert bench.metrics.ranges.value == 0
