@@ -2,7 +2,9 @@
 
 import asyncio
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from itertools import compress
 from math import inf
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -245,12 +247,15 @@ class LedPartition:
                 if is_doubted or not read or position is None or not is_wanted() or not self._is_confirmed():
                     self._go_on()
                     return None
-                spans = [one for batch in read for one in _spans(batch)]
-                acquired = self._state.acquire(member, position, spans, most, limits, loop_time(), is_strict=is_strict)
+                spans = list(map(_spans, read))
+                every = [one for within in spans for one in within]
+                acquired = self._state.acquire(member, position, every, most, limits, loop_time(), is_strict=is_strict)
                 self._around.metrics.delivered.inc(sum(one.last - one.first + 1 for one in acquired))
                 self._go_on()
                 if acquired:
-                    return Found(acquired, [batch for batch in read if _has_any(batch, acquired)])
+                    firsts = [one.first for one in acquired]
+                    has_any = (_has_any(within, firsts, acquired) for within in spans)
+                    return Found(acquired, list(compress(read, has_any)))
                 if self._state.position(limits) == position:
                     return None
 
@@ -429,6 +434,7 @@ def _spans(data: bytes) -> list[Span]:
     return [(one.base_offset, one.base_offset + one.last_offset_delta) for one in headers]
 
 
-def _has_any(data: bytes, acquired: Sequence[Acquired]) -> bool:
-    spans = _spans(data)
-    return any(one.first <= spans[-1][1] and one.last >= spans[0][0] for one in acquired)
+def _has_any(spans: Sequence[Span], firsts: Sequence[int], acquired: Sequence[Acquired]) -> bool:
+    """Whether any of these offsets is acquired; `firsts`: of what is, which is in order."""
+    at = bisect_right(firsts, spans[-1][1]) - 1
+    return at >= 0 and acquired[at].last >= spans[0][0]
