@@ -7,7 +7,7 @@ import subprocess
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,32 +20,51 @@ from tests.apis.wire import ask_at, unique
 from tests.clients.model import TIMEOUT_SECONDS, attempts
 from tests.clients.transactions.confluent import ConfluentTransactions
 from tests.faults.processes import let_pass
-from tests.support.bridges import BridgeThread, settings_for
+from tests.support.bridges import BridgeThread, Overrides, settings_for
 from tests.support.group_tool import table
-from tests.support.java import NEWEST, compiled, java_command, run_command
-from tests.support.pulsar import PulsarAddress
+from tests.support.java import NEWER, NEWEST, Jars, compiled, java_command, run_command
+from tests.support.pulsar import PrivatePulsar, PulsarAddress
 
 SOURCES = Path(__file__).parent / "java_streams_groups"
 TOOL = "org.apache.kafka.tools.streams.StreamsGroupCommand"
 EXACTLY_ONCE = ("processing.guarantee=exactly_once_v2",)
 LINES = ("the quick brown fox", "jumps over the lazy dog", "the dog sleeps")
 LOOK_EVERY = 0.1
+_SOON: Overrides = {"groups": {"consumer_heartbeat_interval_ms": 200, "consumer_session_timeout_ms": 3000}}
 _CONFIGS_OF_A_GROUP, _SET = 32, 0
 
 
-@pytest.fixture(scope="module")
-def classes() -> Path:
-    return compiled(SOURCES, NEWEST)
+BOTH = pytest.mark.parametrize("jars", [NEWER, NEWEST], ids=lambda jars: jars.name)
+"""The versions of Kafka Streams in which streams groups are ready."""
+
+
+@pytest.fixture
+def jars() -> Jars:
+    """The version of a test that says nothing of it."""
+    return NEWEST
 
 
 @pytest.fixture(scope="module")
 def address(pulsar: PulsarAddress) -> Iterator[str]:
     """A bridge whose members are soon missed, and told of a rebalance at once."""
-    groups = {"consumer_heartbeat_interval_ms": 200, "consumer_session_timeout_ms": 3000}
-    running = BridgeThread(settings_for(pulsar, pulsar.create_namespace(), {"groups": groups}))
+    running = BridgeThread(settings_for(pulsar, pulsar.create_namespace(), _SOON))
     running.start()
     yield running.kafka
     running.stop()
+
+
+@pytest.fixture
+def running_on() -> Iterator[Callable[[PulsarAddress], str]]:
+    """Start a bridge on a Pulsar; its address."""
+    with ExitStack() as stack:
+
+        def start(pulsar: PulsarAddress) -> str:
+            made = BridgeThread(settings_for(pulsar, pulsar.create_namespace(), _SOON))
+            made.start()
+            stack.callback(made.stop)
+            return made.kafka
+
+        yield start
 
 
 class Application:
@@ -69,7 +88,7 @@ class Application:
         return self.told(question)
 
     def told(self, what: str) -> list[str]:
-        """The next line that begins so, without its beginning."""
+        """The next line that begins so, without its beginning; it may fail, where that is its last record."""
         while True:
             try:
                 first, *rest = self._lines.get(timeout=TIMEOUT_SECONDS).split()
@@ -77,7 +96,7 @@ class Application:
                 raise AssertionError(self._log.read_text(errors="replace")[-4000:]) from None
             if first == what:
                 return rest
-            assert first != "failed", rest
+            assert first != "failed" or rest[-1] == "last", rest
 
     def until_tasks(self, active: int, standby: int = 0) -> None:
         """Wait until it runs, and has so many tasks."""
@@ -85,6 +104,13 @@ class Application:
         for _ in attempts(f"tasks {wanted}"):
             seen = self.ask("state")
             if seen == wanted:
+                return
+            let_pass(LOOK_EVERY)
+
+    def until_ended(self) -> None:
+        """Wait until it works no more, without having been asked to."""
+        for _ in attempts("its end"):
+            if self.ask("state")[0] in ("ERROR", "NOT_RUNNING"):
                 return
             let_pass(LOOK_EVERY)
 
@@ -113,10 +139,10 @@ class Application:
 class Bench:
     """One application with a source and a sink of two partitions each."""
 
-    def __init__(self, address: str, classes: Path, work: Path, topology: str) -> None:
+    def __init__(self, address: str, jars: Jars, work: Path, topology: str) -> None:
         self.address, self.topology = address, topology
         self.source, self.sink, self.application = unique("source"), unique("sink"), unique("application")
-        self._classes, self._work = classes, work
+        self._jars, self._classes, self._work = jars, compiled(SOURCES, jars), work
         self._count = 0
         self._producer = Producer(
             {"bootstrap.servers": address, "log_level": 0, "partitioner": "murmur2_random"}  # Java's
@@ -154,7 +180,7 @@ class Bench:
         work = self._work / f"{self._count}"
         work.mkdir()
         names = (self.address, self.application, self.topology, self.source, self.sink, str(work / "state"))
-        command = java_command("Application", *names, *settings, heap="256m", jars=NEWEST, classes=self._classes)
+        command = java_command("Application", *names, *settings, heap="256m", jars=self._jars, classes=self._classes)
         process = Application(command, work / "log")
         try:
             yield process
@@ -185,9 +211,8 @@ class Bench:
                 return
             let_pass(LOOK_EVERY)
 
-    def tool(self, *arguments: str) -> str:
-        command = java_command(TOOL, "--bootstrap-server", self.address, *arguments, jars=NEWEST)
-        return run_command(command)
+    def tool(self, *arguments: str, main_class: str = TOOL) -> str:
+        return run_command(java_command(main_class, "--bootstrap-server", self.address, *arguments, jars=self._jars))
 
     def close(self) -> None:
         self._reader.close()
@@ -197,11 +222,11 @@ MakeBench = Callable[[str], Bench]
 
 
 @pytest.fixture
-def bench(address: str, classes: Path, tmp_path: Path) -> Iterator[MakeBench]:
+def bench(address: str, jars: Jars, tmp_path: Path) -> Iterator[MakeBench]:
     made: list[Bench] = []
 
     def make(topology: str) -> Bench:
-        made.append(Bench(address, classes, tmp_path, topology))
+        made.append(Bench(address, jars, tmp_path, topology))
         made[-1].configure(streams_initial_rebalance_delay_ms="0")
         return made[-1]
 
@@ -210,6 +235,7 @@ def bench(address: str, classes: Path, tmp_path: Path) -> Iterator[MakeBench]:
         one.close()
 
 
+@BOTH
 def test_records_are_mapped_and_the_group_is_seen_by_kafkas_tool(bench: MakeBench) -> None:
     mapping = bench("map")
     mapping.make()
@@ -238,6 +264,7 @@ def test_records_are_mapped_and_the_group_is_seen_by_kafkas_tool(bench: MakeBenc
     assert mapping.application not in mapping.tool("--list").split()
 
 
+@BOTH
 def test_words_are_counted_exactly_once_by_two_processes_of_which_one_is_killed(bench: MakeBench) -> None:
     counting = bench("count")
     counting.make()
@@ -263,10 +290,7 @@ def test_words_are_counted_exactly_once_by_two_processes_of_which_one_is_killed(
         write()
         counting.until_read(written.total())
         one.end()
-    told: dict[str, list[int]] = {}
-    for word, _, count in (value.partition("=") for value in counting.read):
-        told.setdefault(word, []).append(int(count))
-    assert told == {word: list(range(1, count + 1)) for word, count in written.items()}
+    assert _told(counting) == {word: list(range(1, count + 1)) for word, count in written.items()}
     described = counting.describe()
     internal = [
         topic
@@ -276,6 +300,7 @@ def test_words_are_counted_exactly_once_by_two_processes_of_which_one_is_killed(
     assert [topic.partitions for topic in internal] == [2, 2]
 
 
+@BOTH
 def test_a_stream_is_joined_with_a_table_of_the_same_partitions(bench: MakeBench) -> None:
     joining = bench("join")
     right = f"{joining.source}-table"
@@ -290,6 +315,50 @@ def test_a_stream_is_joined_with_a_table_of_the_same_partitions(bench: MakeBench
         assert sorted(joining.read) == ["a+1", "b+2"]
         assert [host.split(":")[0] for host in hosts] == ["7001"]
         application.end()
+
+
+def test_one_process_may_end_the_whole_application(bench: MakeBench) -> None:
+    mapping = bench("map")
+    mapping.make()
+    with mapping.running() as one, mapping.running() as other:
+        for application in (one, other):
+            application.until_tasks(active=1)
+        mapping.write(("k", "one"), ("k", "last"))
+        for application in (one, other):
+            application.until_ended()
+            application.end()
+        mapping.until_state("Empty")
+
+
+def test_counts_are_exact_when_pulsar_is_killed(
+    private_pulsar: PrivatePulsar, tmp_path: Path, running_on: Callable[[PulsarAddress], str]
+) -> None:
+    counting = Bench(running_on(private_pulsar), NEWEST, tmp_path, "count")
+    counting.configure(streams_initial_rebalance_delay_ms="0")
+    counting.make()
+    written: Counter[str] = Counter()
+    with counting.running(*EXACTLY_ONCE) as application:
+        application.until_tasks(active=4)
+        for number in range(3):
+            counting.write(*((str(at % 7), line) for at, line in enumerate(LINES * 20)))
+            written.update(" ".join(LINES * 20).split())
+            counting.until_read(len(counting.read) + 1)  # it is in the midst of them
+            if number < 2:
+                private_pulsar.kill()
+                private_pulsar.start()
+        counting.until_read(written.total())
+        application.until_tasks(active=4)
+        application.end()
+    counting.close()
+    assert _told(counting) == {word: list(range(1, count + 1)) for word, count in written.items()}
+
+
+def _told(counting: Bench) -> dict[str, list[int]]:
+    """What was counted, by word, in order."""
+    told: dict[str, list[int]] = {}
+    for word, _, count in (value.partition("=") for value in counting.read):
+        told.setdefault(word, []).append(int(count))
+    return told
 
 
 def test_a_source_that_is_missing_fails_the_application(bench: MakeBench) -> None:

@@ -18,6 +18,9 @@ import org.apache.kafka.streams.kstream.KTable;
  * <p>A line on standard input asks: `state`, `hosts`. The end of the input ends it.
  */
 public final class Application {
+    /** The value at which the whole application ends. */
+    private static final String LAST = "last";
+
     public static void main(String[] arguments) throws Exception {
         Properties config = new Properties();
         config.put("bootstrap.servers", arguments[0]);
@@ -40,7 +43,9 @@ public final class Application {
             Throwable cause = error.getCause() == null ? error : error.getCause();
             System.out.println("failed " + cause.getClass().getSimpleName() + " " + cause.getMessage());
             System.out.flush();
-            return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
+            return cause.getMessage() != null && cause.getMessage().equals(LAST)
+                    ? StreamThreadExceptionResponse.SHUTDOWN_APPLICATION
+                    : StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
         });
         streams.start();
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
@@ -63,11 +68,18 @@ public final class Application {
         return "state " + streams.state() + " " + active + " " + standby;
     }
 
+    private static String upper(String value) {
+        if (value.equals(LAST)) {
+            throw new IllegalStateException(LAST);
+        }
+        return value.toUpperCase();
+    }
+
     private static void make(StreamsBuilder builder, String topology, String source, String sink) {
         KStream<String, String> records = builder.stream(source);
         switch (topology) {
             case "map":
-                records.mapValues(value -> value.toUpperCase()).to(sink);
+                records.mapValues(Application::upper).to(sink);
                 break;
             case "count":
                 records.flatMapValues(line -> Arrays.asList(line.split(" ")))
