@@ -23,7 +23,7 @@ from tests.faults.processes import let_pass
 from tests.support.bridges import BridgeThread, Overrides, settings_for
 from tests.support.group_tool import table
 from tests.support.java import NEWER, NEWEST, Jars, compiled, java_command, run_command
-from tests.support.pulsar import PrivatePulsar, PulsarAddress
+from tests.support.pulsar import NewPulsar, PulsarAddress
 
 SOURCES = Path(__file__).parent / "java_streams_groups"
 TOOL = "org.apache.kafka.tools.streams.StreamsGroupCommand"
@@ -331,9 +331,10 @@ def test_one_process_may_end_the_whole_application(bench: MakeBench) -> None:
 
 
 def test_counts_are_exact_when_pulsar_is_killed(
-    private_pulsar: PrivatePulsar, tmp_path: Path, running_on: Callable[[PulsarAddress], str]
+    private_pulsar: NewPulsar, tmp_path: Path, running_on: Callable[[PulsarAddress], str]
 ) -> None:
-    counting = Bench(running_on(private_pulsar), NEWEST, tmp_path, "count")
+    pulsar = private_pulsar()
+    counting = Bench(running_on(pulsar), NEWEST, tmp_path, "count")
     counting.configure(streams_initial_rebalance_delay_ms="0")
     counting.make()
     written: Counter[str] = Counter()
@@ -344,8 +345,8 @@ def test_counts_are_exact_when_pulsar_is_killed(
             written.update(" ".join(LINES * 20).split())
             counting.until_read(len(counting.read) + 1)  # it is in the midst of them
             if number < 2:
-                private_pulsar.kill()
-                private_pulsar.start()
+                pulsar.kill()
+                pulsar.start()
         counting.until_read(written.total())
         application.until_tasks(active=4)
         application.end()
