@@ -43,6 +43,9 @@ KAFKA = Jars(
     ((_APACHE, "kafka-tools", KAFKA_VERSION), (_APACHE, "kafka_2.13", KAFKA_VERSION), _LOGGING),
 )
 
+KAFKA_NEWEST = Jars(f"kafka-{NEWEST_KAFKA_VERSION}", ((_APACHE, "kafka_2.13", NEWEST_KAFKA_VERSION), _LOGGING))
+"""A broker of the newest version, for measurements beside it; no test needs it."""
+
 
 def _clients(version: str) -> Jars:
     """The Java client of some version alone, with what our drivers need."""

@@ -1,0 +1,156 @@
+"""How long the tasks of a member that is killed stay without one: a streams group of 100 tasks and 10 members.
+
+    .venv/bin/python -m bench.streams_rebalance [--rounds 3]
+
+The members speak the protocol as Kafka Streams does: a heartbeat as often as they are told, and one more at once when
+their tasks have changed. Session time-out and heartbeat interval are the least that a Kafka of before 4.3 may be set to.
+"""
+
+import argparse
+import secrets
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from bridge.apis import create_topics, find_coordinator, incremental_alter_configs, streams_group_heartbeat
+from bridge.apis.streams_group_heartbeat import Request, Subtopology, Topology, task_ids
+from bridge.groups.streams.model import Task
+from bridge.kafka.error_codes import ErrorCode
+from bridge.node.orphans import Guard
+from tests.apis.wire import Connection, ask_at
+from tests.support.bridges import BridgeChild, settings_for
+from tests.support.java import KAFKA, KAFKA_NEWEST, jars_directory
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.pulsar import make_pulsar
+
+TASKS, MEMBERS = 100, 10
+SESSION_MS, HEARTBEAT_MS = 45_000, 5000
+_GROUP_RESOURCE = 32
+
+
+class _Member(threading.Thread):
+    """One of the application."""
+
+    def __init__(self, address: str, group: str, topic: str, number: int) -> None:
+        super().__init__(daemon=True)
+        self.tasks: frozenset[Task] = frozenset()
+        self.dies = threading.Event()
+        self._address, self._group, self._topic, self._name = address, group, topic, f"m{number}"
+
+    def run(self) -> None:
+        epoch, interval = 0, 0.0
+        with Connection(self._address) as connection:
+            while not self.dies.wait(interval):
+                answer = connection.ask(streams_group_heartbeat.API, self._request(epoch))
+                if answer.error_code:
+                    if answer.error_code not in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR):
+                        raise AssertionError(answer)
+                    interval = 0.5
+                    continue
+                epoch, interval, before = answer.member_epoch, answer.heartbeat_interval_ms / 1000, self.tasks
+                if answer.active_tasks is not None:
+                    self.tasks = frozenset(
+                        Task(one.subtopology_id, number) for one in answer.active_tasks for number in one.partitions
+                    )
+                if self.tasks != before:
+                    interval = 0.0
+
+    def _request(self, epoch: int) -> Request:
+        request = Request(
+            group_id=self._group, member_id=self._name, member_epoch=epoch, endpoint_information_epoch=-1,
+            active_tasks=task_ids(self.tasks), standby_tasks=[], warmup_tasks=[],
+        )  # fmt: skip
+        if not epoch:
+            part = Subtopology(
+                subtopology_id="0", source_topics=[self._topic], source_topic_regex=[], state_changelog_topics=[],
+                repartition_sink_topics=[], repartition_source_topics=[], copartition_groups=[],
+            )  # fmt: skip
+            request.topology, request.process_id = Topology(epoch=0, subtopologies=[part]), self._name
+            request.rebalance_timeout_ms, request.active_tasks = 300_000, []
+        return request
+
+
+def _until_all(members: list[_Member]) -> float:
+    """Seconds until each task has one member."""
+    began = time.monotonic()
+    while sorted(task for one in members for task in one.tasks) != [Task("0", number) for number in range(TASKS)]:
+        time.sleep(0.01)
+        if time.monotonic() - began > 4 * SESSION_MS / 1000:
+            raise AssertionError({one.name: len(one.tasks) for one in members})
+    return time.monotonic() - began
+
+
+def _round(address: str) -> tuple[float, float]:
+    """Seconds until all tasks are given out at first, and after a member has died."""
+    topic, group, alter = f"t-{secrets.token_hex(4)}", f"g-{secrets.token_hex(4)}", incremental_alter_configs
+    wanted = create_topics.RequestTopic(
+        name=topic, num_partitions=TASKS, replication_factor=1, assignments=[], configs=[]
+    )
+    ask_at(address, create_topics.API, create_topics.Request(topics=[wanted]))
+    named = {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": HEARTBEAT_MS}
+    configs = [alter.Config(name=f"streams.{name}", config_operation=0, value=str(ms)) for name, ms in named.items()]
+    resource = alter.Resource(resource_type=_GROUP_RESOURCE, resource_name=group, configs=configs)
+    ask_at(address, alter.API, alter.Request(resources=[resource], validate_only=False))
+    while ask_at(
+        address, find_coordinator.API, find_coordinator.Request(coordinator_keys=[group])
+    ).coordinators[0].error_code:  # fmt: skip
+        time.sleep(0.1)
+    members = [_Member(address, group, topic, number) for number in range(MEMBERS)]
+    for one in members:
+        one.start()
+    first = _until_all(members)
+    time.sleep(HEARTBEAT_MS / 1000)
+    victim = members.pop()
+    victim.dies.set()
+    victim.join()
+    after = _until_all(members)
+    for one in members:
+        one.dies.set()
+    return first, after
+
+
+@contextmanager
+def _bridge(guard: Guard, work: Path) -> Iterator[str]:
+    pulsar = make_pulsar(work / "pulsar", guard)
+    pulsar.start()
+    try:
+        with BridgeChild(settings_for(pulsar, pulsar.create_namespace()), work / "bridge", guard) as child:
+            yield child.kafka
+    finally:
+        pulsar.kill()
+
+
+@contextmanager
+def _kafka(guard: Guard, work: Path, *, newest: bool) -> Iterator[str]:
+    broker = KafkaBroker(work, guard, jars=KAFKA_NEWEST if newest else KAFKA)
+    broker.start()
+    try:
+        yield broker.kafka
+    finally:
+        broker.stop()
+
+
+def main() -> None:
+    """One system after the other, so that none takes the other's processors."""
+    parser = argparse.ArgumentParser(prog="python -m bench.streams_rebalance", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", nargs="*", default=("bridge", "kafka"))
+    options = parser.parse_args()
+    jars_directory(KAFKA_NEWEST)
+    with ExitStack() as stack:
+        guard = stack.enter_context(Guard())
+        for system in options.only:
+            work = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            with _bridge(guard, work) if system == "bridge" else _kafka(guard, work, newest=True) as address:
+                found = [_round(address) for _ in range(options.rounds)]
+            first, after = (statistics.median(ones) for ones in zip(*found, strict=True))
+            every = ", ".join(f"{seconds:.1f}" for _, seconds in found)
+            print(f"{system}: all tasks at first {first:.1f} s, after a kill {after:.1f} s ({every})", flush=True)
+
+
+if __name__ == "__main__":
+    main()
