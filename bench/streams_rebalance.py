@@ -3,7 +3,7 @@
     .venv/bin/python -m bench.streams_rebalance [--rounds 3]
 
 The members speak the protocol as Kafka Streams does: a heartbeat as often as they are told, and one more at once when
-their tasks have changed. Session time-out and heartbeat interval are the least that a Kafka of before 4.3 may be set to.
+their tasks have changed. Session time-out and heartbeat interval are the defaults, and the least that both allow.
 """
 
 import argparse
@@ -12,20 +12,16 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
+from bench.newest_kafka import SYSTEMS, serving
 from bridge.apis import create_topics, find_coordinator, incremental_alter_configs, streams_group_heartbeat
 from bridge.apis.streams_group_heartbeat import Request, Subtopology, Topology, task_ids
 from bridge.groups.streams.model import Task
 from bridge.kafka.error_codes import ErrorCode
 from bridge.node.orphans import Guard
 from tests.apis.wire import Connection, ask_at
-from tests.support.bridges import BridgeChild, settings_for
-from tests.support.java import KAFKA, KAFKA_NEWEST, jars_directory
-from tests.support.kafka_broker import KafkaBroker
-from tests.support.pulsar import make_pulsar
 
 TASKS, MEMBERS = 100, 10
 SESSION_MS, HEARTBEAT_MS = 45_000, 5000
@@ -113,39 +109,17 @@ def _round(address: str) -> tuple[float, float]:
     return first, after
 
 
-@contextmanager
-def _bridge(guard: Guard, work: Path) -> Iterator[str]:
-    pulsar = make_pulsar(work / "pulsar", guard)
-    pulsar.start()
-    try:
-        with BridgeChild(settings_for(pulsar, pulsar.create_namespace()), work / "bridge", guard) as child:
-            yield child.kafka
-    finally:
-        pulsar.kill()
-
-
-@contextmanager
-def _kafka(guard: Guard, work: Path, *, newest: bool) -> Iterator[str]:
-    broker = KafkaBroker(work, guard, jars=KAFKA_NEWEST if newest else KAFKA)
-    broker.start()
-    try:
-        yield broker.kafka
-    finally:
-        broker.stop()
-
-
 def main() -> None:
     """One system after the other, so that none takes the other's processors."""
     parser = argparse.ArgumentParser(prog="python -m bench.streams_rebalance", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", nargs="*", default=("bridge", "kafka"))
+    parser.add_argument("--only", nargs="*", choices=SYSTEMS, default=SYSTEMS)
     options = parser.parse_args()
-    jars_directory(KAFKA_NEWEST)
     with ExitStack() as stack:
         guard = stack.enter_context(Guard())
         for system in options.only:
             work = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            with _bridge(guard, work) if system == "bridge" else _kafka(guard, work, newest=True) as address:
+            with serving(system, guard, work) as address:
                 found = [_round(address) for _ in range(options.rounds)]
             first, after = (statistics.median(ones) for ones in zip(*found, strict=True))
             every = ", ".join(f"{seconds:.1f}" for _, seconds in found)

@@ -77,15 +77,9 @@ class KafkaBroker:
 
     def launch(self) -> None:
         """Start the broker and wait for nothing."""
+        command = ["kafka.Kafka", str(self._config)]
         self.child.start(
-            java_command(
-                "kafka.Kafka",
-                str(self._config),
-                heap=self._heap,
-                options=self._options,
-                log_level="info",
-                jars=self._jars,
-            )  # fmt: skip
+            java_command(*command, heap=self._heap, options=self._options, log_level="info", jars=self._jars)
         )
 
     def stop(self) -> None:
