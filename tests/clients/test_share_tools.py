@@ -85,3 +85,47 @@ def test_offsets_are_reset_and_the_lag_is_told(endpoint: Endpoint, scene: Scene,
         assert {row["LAG"] for row in rows} == {"-"}
     else:
         assert sum(int(row["LAG"]) for row in rows) == 30
+
+
+def test_what_a_reset_would_do_is_told_and_not_done(endpoint: Endpoint, scene: Scene, group: str) -> None:
+    beat(endpoint, group, -1)
+    reset = ["--reset-offsets", "--group", group, "--topic", scene.topic]
+
+    def offsets(*arguments: str) -> dict[str, int]:
+        rows = table(tool(endpoint, *reset, *arguments, jars=NEWEST))
+        return {row["PARTITION"]: int(row["NEW-OFFSET"]) for row in rows if row["TOPIC"] == scene.topic}
+
+    assert sum(offsets("--to-latest", "--dry-run").values()) == 30
+    assert set(offsets("--to-datetime", "2020-01-01T00:00:00.000", "--dry-run").values()) == {0}
+    rows = table(tool(endpoint, "--describe", "--offsets", "--group", group, jars=NEWEST))
+    assert {row["START-OFFSET"] for row in rows} == {"-"}
+    assert sum(offsets("--to-latest", "--execute").values()) == 30
+    rows = table(tool(endpoint, "--describe", "--offsets", "--group", group, jars=NEWEST))
+    assert sum(int(row["START-OFFSET"]) for row in rows) == 30
+
+
+@pytest.mark.parametrize("filters", [["--share"], ["--group-type", "share"], ["--protocol", "share"]], ids=" ".join)
+def test_groups_are_listed_by_their_type(endpoint: Endpoint, group: str, filters: list[str]) -> None:
+    rows = table(tool(endpoint, "--list", *filters, main_class=ALL_GROUPS))
+    assert group in {row["GROUP"] for row in rows}
+    assert {row["TYPE"] for row in rows} == {"Share"}
+
+
+def test_several_groups_are_described_and_deleted_at_once(endpoint: Endpoint, scene: Scene, group: str) -> None:
+    other = unique("shares")
+    beat(endpoint, other, 0, scene.topic)
+    for name in (group, other):
+        beat(endpoint, name, -1)
+    both = ["--group", group, "--group", other]
+    rows = [row for printed in (tool(endpoint, "--describe", "--state", *both),) for row in _states(printed)]
+    assert {(name, state) for name, state in rows if name in (group, other)} == {(group, "Empty"), (other, "Empty")}
+    described = tool(endpoint, "--describe", "--state", "--all-groups")
+    assert {name for name, _ in _states(described)} >= {group, other}
+    tool(endpoint, "--delete", *both)
+    assert not {group, other} & set(tool(endpoint, "--list").split())
+
+
+def _states(printed: str) -> list[tuple[str, str]]:
+    """Groups and their states, in as many tables as the tool prints."""
+    lines = [line.split() for line in printed.splitlines() if line.strip()]
+    return [(line[0], line[-2]) for line in lines if line[0] != "GROUP" and len(line) > 2]

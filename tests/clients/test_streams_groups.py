@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from bridge.apis import create_topics, incremental_alter_configs, streams_group_describe
+from bridge.apis import create_topics, incremental_alter_configs, metadata, streams_group_describe
 from bridge.kafka.error_codes import ErrorCode
 from tests.apis.wire import ask_at, unique
 from tests.clients.model import TIMEOUT_SECONDS, attempts
@@ -27,6 +27,7 @@ from tests.support.pulsar import NewPulsar, PulsarAddress
 
 SOURCES = Path(__file__).parent / "java_streams_groups"
 TOOL = "org.apache.kafka.tools.streams.StreamsGroupCommand"
+ALL_GROUPS = "org.apache.kafka.tools.GroupsCommand"
 EXACTLY_ONCE = ("processing.guarantee=exactly_once_v2",)
 LINES = ("the quick brown fox", "jumps over the lazy dog", "the dog sleeps")
 LOOK_EVERY = 0.1
@@ -315,6 +316,40 @@ def test_a_stream_is_joined_with_a_table_of_the_same_partitions(bench: MakeBench
         assert sorted(joining.read) == ["a+1", "b+2"]
         assert [host.split(":")[0] for host in hosts] == ["7001"]
         application.end()
+
+
+def test_kafkas_tool_describes_resets_and_deletes_with_internal_topics(bench: MakeBench) -> None:
+    counting = bench("count")
+    counting.make()
+    counting.write(*((str(number), "a b") for number in range(10)))
+    of_group = ("--group", counting.application)
+    with counting.running() as application:
+        counting.until_read(20)
+        application.until_tasks(active=4)
+        assert counting.application in counting.tool("--describe", "--state", *of_group)
+        assert counting.application in counting.tool("--describe", "--members", "--verbose", *of_group)
+        assert counting.application in counting.tool("--list", "--state", "stable").split()
+        (row,) = _rows_of(counting, counting.tool("--list", "--streams", main_class=ALL_GROUPS))
+        assert row["TYPE"] == "Streams"
+        application.end()
+    counting.until_state("Empty")
+    for how, total in (
+        (("--to-earliest",), 0), (("--to-latest",), 10), (("--to-current",), 10), (("--shift-by", "-1"), 8),
+        (("--to-offset", "1"), 2), (("--by-duration", "PT1H"), 0), (("--to-datetime", "2020-01-01T00:00:00.000"), 0),
+    ):  # fmt: skip
+        wanted = ("--reset-offsets", *of_group, "--input-topic", counting.source, *how, "--dry-run")
+        rows = _rows_of(counting, counting.tool(*wanted))
+        assert sum(int(row["NEW-OFFSET"]) for row in rows) == total, how
+    counting.tool("--delete", *of_group, "--delete-all-internal-topics")
+    assert counting.application not in counting.tool("--list").split()
+    request = metadata.Request(topics=None, allow_auto_topic_creation=False)
+    names = {one.name or "" for one in ask_at(counting.address, metadata.API, request).topics}
+    assert counting.source in names
+    assert not {name for name in names if name.startswith(counting.application)}
+
+
+def _rows_of(counting: Bench, printed: str) -> list[dict[str, str]]:
+    return [row for row in table(printed) if row["GROUP"] == counting.application]
 
 
 def test_one_process_may_end_the_whole_application(bench: MakeBench) -> None:
