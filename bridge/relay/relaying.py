@@ -116,8 +116,6 @@ class Relaying:
         self, api: Api, route: Route, owner: int, request: Any, version: int, session: Session
     ) -> Any:
         flexible, threads = api.is_flexible(version), self._broker.cpu_thread
-        if route.tells_loss and not session.on_close((Relaying, owner), lambda: self._tell_loss(owner, session.id)):
-            raise Unreachable("the client has gone")
         request = route.limited(request, session.remaining_response_bytes())
         encode = message.encode
         long = is_long(request)
@@ -125,6 +123,9 @@ class Relaying:
         asked = enveloped(api, version, body, self._namespace, session)
         if route.tells_connection:
             tell_connection(asked, session, self._incarnation())
+
+        if route.tells_loss and not session.on_close((Relaying, owner), lambda: self._tell_loss(owner, session.id)):
+            raise Unreachable("the client has gone")  # before this was sent: the owner would not be told of it
 
         def sent(answer: "asyncio.Future[bytes]") -> None:
             if api.waits:  # perhaps for long, and for nothing once the client is gone

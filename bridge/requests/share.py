@@ -109,16 +109,18 @@ async def opened(shares: Shares, reader: ShareSession, places: Iterable[Place], 
 
 
 async def _log_of(broker: Broker, topic: Topic, partition: int) -> tuple[PartitionLog, int]:
-    """The log of a partition that this node leads for share groups, and since which epoch.
+    """The log of a partition that this node leads for share groups, and its leader's epoch.
 
-    Behind one address that is the group's coordinator, whose requests come here: any node reads any partition.
+    Behind one address the group's coordinator leads, to which requests come, and any node reads any partition. The
+    epoch is the same, so that states are readable after a change of the addressing.
     """
     if not broker.settings.cluster.is_single:
         log = await leadership.opened(broker, topic, partition)
-        return log, max(broker.cluster.snapshot.leader(topic.name, partition).epoch, 0)
-    if not 0 <= partition < topic.partitions:
+    elif 0 <= partition < topic.partitions:
+        log = broker.topics.log(topic, partition)
+    else:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    return broker.topics.log(topic, partition), broker.cluster.snapshot.version
+    return log, max(broker.cluster.snapshot.leader(topic.name, partition).epoch, 0)
 
 
 def hints_of(broker: Broker, session: Session) -> leadership.LeaderHints:

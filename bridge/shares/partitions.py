@@ -25,8 +25,8 @@ class Shares:
     def __init__(
         self, persister: Persister, configs: GroupConfigs, metrics: ShareMetrics, *, coordinates: bool = False
     ) -> None:
-        """`coordinates`: the group's coordinator leads all its partitions, as long as it is that, whatever the epochs
-        of later requests are; it keeps the states itself."""
+        """`coordinates`: the group's coordinator leads all its partitions, and keeps the states itself: until
+        `end_groups`, whoever leads them in the view."""
         self.configs = configs
         self._coordinates = coordinates
         self.sessions = ShareSessions(metrics)

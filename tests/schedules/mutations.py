@@ -73,8 +73,6 @@ RULES_OF_NODES = (
         "        for name in [one for one in (*self._led, *self._opening) if lost(one.group_id)]:\n"
         "            self.changed(*name)\n", "",
         *_SHARES_AT_ONE_ADDRESS,
-        (("groups/share/state_records.py", "    if leader_epoch < state.leader_epoch:\n", "    if False:\n"),
-         ("groups/share/state_records.py", "    if leader_epoch != state.leader_epoch:\n", "    if False:\n")),
     ),
     Mutation(
         "tasks of streams groups are free before their member has given them back", "groups/streams/reconcile.py",
