@@ -29,7 +29,7 @@ from uuid import UUID
 from bridge.config import Settings
 from bridge.errors import BridgeError, KafkaError
 from bridge.groups.share.state_records import UNINITIALIZED, decode
-from bridge.groups.store.records import BadRecord, Key, StoredGroup, StoredOffset
+from bridge.groups.store.records import Key, StoredGroup, StoredOffset
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.connection import Backoff
@@ -140,7 +140,8 @@ class Mirror:
         self._metrics = metrics
         pattern = settings.groups.mirror_pattern
         self._pattern = re.compile(pattern) if pattern else None
-        self._wanted: dict[GroupTopicPartition, Progress | None] = {}  # what to show; None: no subscription
+        self._wanted: dict[GroupTopicPartition, Progress | bytes | None] = {}
+        """What to show, or the record of a share group's state; None: no subscription."""
         self._shown: dict[GroupTopicPartition, Progress] = {}
         self._failures: dict[GroupTopicPartition, _Failure] = {}
         self._running: dict[GroupTopicPartition, asyncio.Task[None]] = {}
@@ -220,16 +221,10 @@ class Mirror:
             self._want_share(key[1], key[2], key[3])
 
     def _want_share(self, group: str, topic_id: str, partition: int) -> None:
-        """Show a share partition as it is stored; nothing before its leader has said where it begins."""
-        stored = self._store.known(group).shares.get((topic_id, partition))
-        with suppress(ValueError, BadRecord):  # no id, or no state: who reads it for its members says so
+        """Show a share partition as it is stored; it is read when it is shown, which is less often than it changes."""
+        with suppress(ValueError):
             where = GroupTopicPartition(group, UUID(topic_id), partition)
-            if stored is None:
-                self._wanted[where] = None
-                return
-            state = decode(stored)
-            if state.start != UNINITIALIZED:
-                self._wanted[where] = Progress(state.start, state.done_spans)
+            self._wanted[where] = self._store.known(group).shares.get((topic_id, partition))
 
     def _owned(self, groups: list[str]) -> None:
         """This node shows these groups' offsets now."""
@@ -268,25 +263,32 @@ class Mirror:
             work = self._bring(where, self._wanted.pop(where), place)
             self._running[where] = asyncio.get_running_loop().create_task(work, name="mirror a position")
 
-    async def _bring(self, where: GroupTopicPartition, done: Progress | None, place: Place) -> None:
+    async def _bring(self, where: GroupTopicPartition, wanted: Progress | bytes | None, place: Place) -> None:
         try:
             async with place:
-                if self._store.coordinates(where.group) and (done is None or self._shown.get(where) != done):
-                    await (self._remove(where) if done is None else self._show(where, done))
+                if self._store.coordinates(where.group):
+                    await self._bring_to(where, wanted)
             self._failures.pop(where, None)
         except (BridgeError, OSError) as error:
-            self._failed(where, done, error)
+            self._failed(where, wanted, error)
         finally:
             del self._running[where]
 
-    def _failed(self, where: GroupTopicPartition, done: Progress | None, error: Exception) -> None:
+    async def _bring_to(self, where: GroupTopicPartition, wanted: Progress | bytes | None) -> None:
+        if wanted is None:
+            return await self._remove(where)
+        done = _progress(wanted) if isinstance(wanted, bytes) else wanted
+        if done is not None and self._shown.get(where) != done:
+            await self._show(where, done)
+
+    def _failed(self, where: GroupTopicPartition, wanted: Progress | bytes | None, error: Exception) -> None:
         self._metrics.mirror_errors.inc()
         if not self._store.coordinates(where.group):  # its new coordinator shows it
             self._failures.pop(where, None)
             return
         tries = self._failures[where].tries + 1 if where in self._failures else 1
         self._failures[where] = _Failure(tries, loop_time() + min(_INTERVAL_SECONDS * 2**tries, _MAX_RETRY_SECONDS))
-        self._wanted.setdefault(where, done)
+        self._wanted.setdefault(where, wanted)
         fields = {**where.fields, "reason": str(error) or "no answer in time"}
         # rarer and rarer: it may be so for days
         _log.log(DEBUG if tries & (tries - 1) else WARNING, "! offset not mirrored", extra=fields)
@@ -344,6 +346,12 @@ class Mirror:
                 await consumer.unsubscribe()
             finally:
                 await consumer.close()
+
+
+def _progress(stored: bytes) -> Progress | None:
+    """What a share group has done by the record of its state; None: its leader has not said yet where it begins."""
+    state = decode(stored)
+    return None if state.start == UNINITIALIZED else Progress(state.start, state.done_spans)
 
 
 def _places(count: int) -> Places:
