@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from bridge.relay.internal_listener import DistantClients
 from bridge.requests.session import Session
@@ -50,7 +51,10 @@ async def test_what_its_requests_have_opened_ends_with_the_link() -> None:
 
 async def test_a_request_that_goes_on_when_its_connection_is_lost_opens_nothing() -> None:
     bench = Bench()
-    for lose in (lambda: bench.clients.lost(bench.link.id, _CONNECTION), bench.link.closed):
+    loses: tuple[Callable[[], None], ...] = (
+        lambda: bench.clients.lost(bench.link.id, _CONNECTION), bench.link.closed,
+    )  # fmt: skip
+    for lose in loses:
         with bench.clients.asking(bench.link, _CONNECTION, bench.session()) as session:
             lose()
             assert not session.on_close("late", lambda: bench.ended.append("late"))

@@ -161,11 +161,11 @@ def test_a_commit_that_cannot_be_passed_on_fails_in_its_partitions() -> None:
     assert list(error_codes(unreachable(offset_commit.API, request, 8))) == [GONE, GONE]
 
 
-def _share_fetch(group: str | None = "g2", **fields: int) -> share_fetch.Request:
-    usual = {"max_wait_ms": 300, "min_bytes": 1, "max_bytes": 1000, "max_records": 1, "batch_size": 1}
+def _share_fetch(group: str | None = "g2", max_wait_ms: int = 300) -> share_fetch.Request:
     return share_fetch.Request(
-        group_id=group, member_id="m", share_session_epoch=1, topics=[], forgotten_topics_data=[], **usual | fields
-    )
+        group_id=group, member_id="m", share_session_epoch=1, topics=[], forgotten_topics_data=[],
+        max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1000, max_records=1, batch_size=1,
+    )  # fmt: skip
 
 
 async def test_records_of_a_share_group_are_asked_of_its_coordinator() -> None:

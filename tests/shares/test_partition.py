@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any, cast
 from uuid import UUID
 
@@ -74,11 +75,13 @@ class _Coordinator:
 class _Bench:
     """One node with the leader and the coordinator."""
 
-    def __init__(self, *, coordinates: bool = False, **set_configs: str) -> None:
+    def __init__(self, set_configs: Mapping[str, str] | None = None, *, coordinates: bool = False) -> None:
         self.store = FakeStore()
         self.metrics = ShareMetrics()
         self.states = ShareStates(self.store)
-        configs = GroupConfigs(GroupSettings(), lambda group_id: {"share.auto.offset.reset": "earliest"} | set_configs)
+        configs = GroupConfigs(
+            GroupSettings(), lambda group_id: {"share.auto.offset.reset": "earliest", **(set_configs or {})}
+        )
         self.coordinator = _Coordinator(self.states)
         self.shares = Shares(self.coordinator, configs, self.metrics, coordinates=coordinates)
         self.states.on_changed.append(self.shares.changed)
@@ -144,7 +147,7 @@ async def test_a_renewal_waits_for_no_store() -> None:
 
 
 async def test_locks_are_not_renewed_where_the_group_does_not_let_them() -> None:
-    led = await _Bench(**{"share.renew.acknowledge.enable": "false"}).led()
+    led = await _Bench({"share.renew.acknowledge.enable": "false"}).led()
     await _acquire(led)
     assert await _code_of(led, Acknowledgement(0, 1, ACCEPT), Acknowledgement(2, 2, RENEW)) == _NOT_HAD
     await led.acknowledge("a", _ALL)

@@ -23,6 +23,7 @@ from bridge.kafka.message import with_defaults
 from bridge.kafka.produce_wire import Request as Produced
 from bridge.kafka.produce_wire import RequestPartition, RequestTopic
 from bridge.kafka.share_messages import AcknowledgementBatch
+from bridge.kafka.streams_messages import TopicInfo
 from bridge.shares.sessions import MOST_SESSIONS
 from bridge.shares.state import ACCEPT
 from tests.apis.wire import Connection
@@ -166,7 +167,7 @@ def _applications(topic: _Topic, count: int) -> Iterator[streams_group_heartbeat
             with_defaults(
                 api.Subtopology, subtopology_id=str(number),
                 source_topics=[topic.name if is_there else f"none-{number}"],
-                state_changelog_topics=[] if is_there else [with_defaults(api.TopicInfo, name=f"log-{number}")],
+                state_changelog_topics=[] if is_there else [with_defaults(TopicInfo, name=f"log-{number}")],
             )
             for number in range(count)
         ]  # fmt: skip
