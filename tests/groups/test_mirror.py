@@ -238,7 +238,6 @@ async def test_a_share_group_that_is_reset_goes_back_and_has_nothing_done_beyond
 
 async def test_what_a_share_group_has_done_is_shown_across_ledgers(bench: Bench) -> None:
     await bench.append(1, 1, 1)
-    await bench.topics.close()
     await bench.admin.unload(bench.pulsar_topic)
     await bench.append(1, 1, 1)
     await bench.share(1, (2, 4, ACKNOWLEDGED))

@@ -30,6 +30,7 @@ from bridge.node.orphans import Guard
 from bridge.requests.share import SHARE_APIS
 from bridge.shares.state import ACCEPT
 from tests.apis.wire import Connection, ask_at, unique
+from tests.clients.model import attempts
 from tests.relay.envelopes import ask, peer_at
 from tests.support.one_address import OneAddress
 from tests.support.pulsar import PulsarAddress
@@ -48,19 +49,20 @@ Connect = Callable[[int], Connection]
 def coordinator_of(one_address: OneAddress, group: str) -> int:
     """The number of the node that coordinates a group."""
 
-    async def find() -> int:
+    async def code(address: str) -> int:
         wanted = share_group_describe.Request(group_ids=[group], include_authorized_operations=False)
-        for number, address in enumerate(one_address.internal):
-            peer = await peer_at(address)
-            try:
-                found = await ask(peer, share_group_describe.API, wanted, 1)
-            finally:
-                peer.close()
-            if found.groups[0].error_code in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
-                return number
-        raise AssertionError("no node coordinates it")
+        peer = await peer_at(address)
+        try:
+            return int((await ask(peer, share_group_describe.API, wanted, 1)).groups[0].error_code)
+        finally:
+            peer.close()
 
-    return asyncio.run(find())
+    for _ in attempts("a coordinator"):  # slots move while nodes start
+        codes = [asyncio.run(code(address)) for address in one_address.internal]
+        for number, found in enumerate(codes):
+            if found in (ErrorCode.NONE, ErrorCode.GROUP_ID_NOT_FOUND):
+                return number
+    raise AssertionError(codes)
 
 
 class Group:

@@ -134,6 +134,8 @@ class ShareNodes(ServingNodes):
 
     loses = True
     """Some of what nodes ask each other is lost."""
+    idempotent = True
+    """Whether producers may be: behind one address their names are free when their connections are closed."""
 
     def _make(self, name: str) -> Member:
         return ShareNode(self._world, self, name)
@@ -176,6 +178,8 @@ class ShareNodes(ServingNodes):
 
 class OneAddressNodes(ShareNodes):
     """Those behind one address."""
+
+    idempotent = False
 
     def _make(self, name: str) -> Member:
         return OneAddressNode(self._world, self, name)

@@ -60,7 +60,8 @@ async def _serve(world: World, nodes: ShareNodes) -> None:
     producers = [
         FollowingProducer(
             world, Leaders(nodes, world), "t", f"p{partition}", world.chance.choice(nodes.alive), partition=partition,
-            producer_id=100 + partition, request_seconds=5.0, delivery_seconds=300.0, hangs_up_after=13.0,
+            producer_id=100 + partition if nodes.idempotent else -1, request_seconds=5.0, delivery_seconds=300.0,
+            hangs_up_after=13.0,
         )
         for partition in range(_PARTITIONS)
     ]  # fmt: skip
