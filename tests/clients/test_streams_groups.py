@@ -7,65 +7,45 @@ import subprocess
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
-from bridge.apis import create_topics, incremental_alter_configs, metadata, streams_group_describe
+from bridge.apis import create_topics, incremental_alter_configs, streams_group_describe
 from bridge.kafka.error_codes import ErrorCode
 from tests.apis.wire import ask_at, unique
 from tests.clients.model import TIMEOUT_SECONDS, attempts
 from tests.clients.transactions.confluent import ConfluentTransactions
 from tests.faults.processes import let_pass
-from tests.support.bridges import BridgeThread, Overrides, settings_for
+from tests.support.bridges import BridgeThread, settings_for
 from tests.support.group_tool import table
-from tests.support.java import NEWER, NEWEST, Jars, compiled, java_command, run_command
-from tests.support.pulsar import NewPulsar, PulsarAddress
+from tests.support.java import NEWEST, compiled, java_command, run_command
+from tests.support.pulsar import PulsarAddress
 
 SOURCES = Path(__file__).parent / "java_streams_groups"
 TOOL = "org.apache.kafka.tools.streams.StreamsGroupCommand"
-ALL_GROUPS = "org.apache.kafka.tools.GroupsCommand"
 EXACTLY_ONCE = ("processing.guarantee=exactly_once_v2",)
 LINES = ("the quick brown fox", "jumps over the lazy dog", "the dog sleeps")
 LOOK_EVERY = 0.1
-_SOON: Overrides = {"groups": {"consumer_heartbeat_interval_ms": 200, "consumer_session_timeout_ms": 3000}}
 _CONFIGS_OF_A_GROUP, _SET = 32, 0
 
 
-BOTH = pytest.mark.parametrize("jars", [NEWER, NEWEST], ids=lambda jars: jars.name)
-"""The versions of Kafka Streams in which streams groups are ready."""
-
-
-@pytest.fixture
-def jars() -> Jars:
-    """The version of a test that says nothing of it."""
-    return NEWEST
+@pytest.fixture(scope="module")
+def classes() -> Path:
+    return compiled(SOURCES, NEWEST)
 
 
 @pytest.fixture(scope="module")
 def address(pulsar: PulsarAddress) -> Iterator[str]:
     """A bridge whose members are soon missed, and told of a rebalance at once."""
-    running = BridgeThread(settings_for(pulsar, pulsar.create_namespace(), _SOON))
+    groups = {"consumer_heartbeat_interval_ms": 200, "consumer_session_timeout_ms": 3000}
+    running = BridgeThread(settings_for(pulsar, pulsar.create_namespace(), {"groups": groups}))
     running.start()
     yield running.kafka
     running.stop()
-
-
-@pytest.fixture
-def running_on() -> Iterator[Callable[[PulsarAddress], str]]:
-    """Start a bridge on a Pulsar; its address."""
-    with ExitStack() as stack:
-
-        def start(pulsar: PulsarAddress) -> str:
-            made = BridgeThread(settings_for(pulsar, pulsar.create_namespace(), _SOON))
-            made.start()
-            stack.callback(made.stop)
-            return made.kafka
-
-        yield start
 
 
 class Application:
@@ -89,7 +69,7 @@ class Application:
         return self.told(question)
 
     def told(self, what: str) -> list[str]:
-        """The next line that begins so, without its beginning; it may fail, where that is its last record."""
+        """The next line that begins so, without its beginning."""
         while True:
             try:
                 first, *rest = self._lines.get(timeout=TIMEOUT_SECONDS).split()
@@ -97,7 +77,7 @@ class Application:
                 raise AssertionError(self._log.read_text(errors="replace")[-4000:]) from None
             if first == what:
                 return rest
-            assert first != "failed" or rest[-1] == "last", rest
+            assert first != "failed", rest
 
     def until_tasks(self, active: int, standby: int = 0) -> None:
         """Wait until it runs, and has so many tasks."""
@@ -105,13 +85,6 @@ class Application:
         for _ in attempts(f"tasks {wanted}"):
             seen = self.ask("state")
             if seen == wanted:
-                return
-            let_pass(LOOK_EVERY)
-
-    def until_ended(self) -> None:
-        """Wait until it works no more, without having been asked to."""
-        for _ in attempts("its end"):
-            if self.ask("state")[0] in ("ERROR", "NOT_RUNNING"):
                 return
             let_pass(LOOK_EVERY)
 
@@ -140,10 +113,10 @@ class Application:
 class Bench:
     """One application with a source and a sink of two partitions each."""
 
-    def __init__(self, address: str, jars: Jars, work: Path, topology: str) -> None:
+    def __init__(self, address: str, classes: Path, work: Path, topology: str) -> None:
         self.address, self.topology = address, topology
         self.source, self.sink, self.application = unique("source"), unique("sink"), unique("application")
-        self._jars, self._classes, self._work = jars, compiled(SOURCES, jars), work
+        self._classes, self._work = classes, work
         self._count = 0
         self._producer = Producer(
             {"bootstrap.servers": address, "log_level": 0, "partitioner": "murmur2_random"}  # Java's
@@ -181,7 +154,7 @@ class Bench:
         work = self._work / f"{self._count}"
         work.mkdir()
         names = (self.address, self.application, self.topology, self.source, self.sink, str(work / "state"))
-        command = java_command("Application", *names, *settings, heap="256m", jars=self._jars, classes=self._classes)
+        command = java_command("Application", *names, *settings, heap="256m", jars=NEWEST, classes=self._classes)
         process = Application(command, work / "log")
         try:
             yield process
@@ -212,8 +185,9 @@ class Bench:
                 return
             let_pass(LOOK_EVERY)
 
-    def tool(self, *arguments: str, main_class: str = TOOL) -> str:
-        return run_command(java_command(main_class, "--bootstrap-server", self.address, *arguments, jars=self._jars))
+    def tool(self, *arguments: str) -> str:
+        command = java_command(TOOL, "--bootstrap-server", self.address, *arguments, jars=NEWEST)
+        return run_command(command)
 
     def close(self) -> None:
         self._reader.close()
@@ -223,11 +197,11 @@ MakeBench = Callable[[str], Bench]
 
 
 @pytest.fixture
-def bench(address: str, jars: Jars, tmp_path: Path) -> Iterator[MakeBench]:
+def bench(address: str, classes: Path, tmp_path: Path) -> Iterator[MakeBench]:
     made: list[Bench] = []
 
     def make(topology: str) -> Bench:
-        made.append(Bench(address, jars, tmp_path, topology))
+        made.append(Bench(address, classes, tmp_path, topology))
         made[-1].configure(streams_initial_rebalance_delay_ms="0")
         return made[-1]
 
@@ -236,7 +210,6 @@ def bench(address: str, jars: Jars, tmp_path: Path) -> Iterator[MakeBench]:
         one.close()
 
 
-@BOTH
 def test_records_are_mapped_and_the_group_is_seen_by_kafkas_tool(bench: MakeBench) -> None:
     mapping = bench("map")
     mapping.make()
@@ -265,7 +238,6 @@ def test_records_are_mapped_and_the_group_is_seen_by_kafkas_tool(bench: MakeBenc
     assert mapping.application not in mapping.tool("--list").split()
 
 
-@BOTH
 def test_words_are_counted_exactly_once_by_two_processes_of_which_one_is_killed(bench: MakeBench) -> None:
     counting = bench("count")
     counting.make()
@@ -291,7 +263,10 @@ def test_words_are_counted_exactly_once_by_two_processes_of_which_one_is_killed(
         write()
         counting.until_read(written.total())
         one.end()
-    assert _told(counting) == {word: list(range(1, count + 1)) for word, count in written.items()}
+    told: dict[str, list[int]] = {}
+    for word, _, count in (value.partition("=") for value in counting.read):
+        told.setdefault(word, []).append(int(count))
+    assert told == {word: list(range(1, count + 1)) for word, count in written.items()}
     described = counting.describe()
     internal = [
         topic
@@ -301,7 +276,6 @@ def test_words_are_counted_exactly_once_by_two_processes_of_which_one_is_killed(
     assert [topic.partitions for topic in internal] == [2, 2]
 
 
-@BOTH
 def test_a_stream_is_joined_with_a_table_of_the_same_partitions(bench: MakeBench) -> None:
     joining = bench("join")
     right = f"{joining.source}-table"
@@ -316,85 +290,6 @@ def test_a_stream_is_joined_with_a_table_of_the_same_partitions(bench: MakeBench
         assert sorted(joining.read) == ["a+1", "b+2"]
         assert [host.split(":")[0] for host in hosts] == ["7001"]
         application.end()
-
-
-def test_kafkas_tool_describes_resets_and_deletes_with_internal_topics(bench: MakeBench) -> None:
-    counting = bench("count")
-    counting.make()
-    counting.write(*((str(number), "a b") for number in range(10)))
-    of_group = ("--group", counting.application)
-    with counting.running() as application:
-        counting.until_read(20)
-        application.until_tasks(active=4)
-        assert counting.application in counting.tool("--describe", "--state", *of_group)
-        assert counting.application in counting.tool("--describe", "--members", "--verbose", *of_group)
-        assert counting.application in counting.tool("--list", "--state", "stable").split()
-        (row,) = _rows_of(counting, counting.tool("--list", "--streams", main_class=ALL_GROUPS))
-        assert row["TYPE"] == "Streams"
-        application.end()
-    counting.until_state("Empty")
-    for how, total in (
-        (("--to-earliest",), 0), (("--to-latest",), 10), (("--to-current",), 10), (("--shift-by", "-1"), 8),
-        (("--to-offset", "1"), 2), (("--by-duration", "PT1H"), 0), (("--to-datetime", "2020-01-01T00:00:00.000"), 0),
-    ):  # fmt: skip
-        wanted = ("--reset-offsets", *of_group, "--input-topic", counting.source, *how, "--dry-run")
-        rows = _rows_of(counting, counting.tool(*wanted))
-        assert sum(int(row["NEW-OFFSET"]) for row in rows) == total, how
-    counting.tool("--delete", *of_group, "--delete-all-internal-topics")
-    assert counting.application not in counting.tool("--list").split()
-    request = metadata.Request(topics=None, allow_auto_topic_creation=False)
-    names = {one.name or "" for one in ask_at(counting.address, metadata.API, request).topics}
-    assert counting.source in names
-    assert not {name for name in names if name.startswith(counting.application)}
-
-
-def _rows_of(counting: Bench, printed: str) -> list[dict[str, str]]:
-    return [row for row in table(printed) if row["GROUP"] == counting.application]
-
-
-def test_one_process_may_end_the_whole_application(bench: MakeBench) -> None:
-    mapping = bench("map")
-    mapping.make()
-    with mapping.running() as one, mapping.running() as other:
-        for application in (one, other):
-            application.until_tasks(active=1)
-        mapping.write(("k", "one"), ("k", "last"))
-        for application in (one, other):
-            application.until_ended()
-            application.end()
-        mapping.until_state("Empty")
-
-
-def test_counts_are_exact_when_pulsar_is_killed(
-    private_pulsar: NewPulsar, tmp_path: Path, running_on: Callable[[PulsarAddress], str]
-) -> None:
-    pulsar = private_pulsar()
-    counting = Bench(running_on(pulsar), NEWEST, tmp_path, "count")
-    counting.configure(streams_initial_rebalance_delay_ms="0")
-    counting.make()
-    written: Counter[str] = Counter()
-    with counting.running(*EXACTLY_ONCE) as application:
-        application.until_tasks(active=4)
-        for number in range(3):
-            counting.write(*((str(at % 7), line) for at, line in enumerate(LINES * 20)))
-            written.update(" ".join(LINES * 20).split())
-            counting.until_read(len(counting.read) + 1)  # it is in the midst of them
-            if number < 2:
-                pulsar.kill()
-                pulsar.start()
-        counting.until_read(written.total())
-        application.until_tasks(active=4)
-        application.end()
-    counting.close()
-    assert _told(counting) == {word: list(range(1, count + 1)) for word, count in written.items()}
-
-
-def _told(counting: Bench) -> dict[str, list[int]]:
-    """What was counted, by word, in order."""
-    told: dict[str, list[int]] = {}
-    for word, _, count in (value.partition("=") for value in counting.read):
-        told.setdefault(word, []).append(int(count))
-    return told
 
 
 def test_a_source_that_is_missing_fails_the_application(bench: MakeBench) -> None:

@@ -14,7 +14,7 @@ from tests.support.java import (
     CONNECT,
     FLINK,
     KAFKA,
-    NEWER,
+    NEWER_CLIENTS,
     NEWEST,
     OLD_CLIENTS,
     OLDEST_CLIENTS,
@@ -32,7 +32,7 @@ def main(only: list[str]) -> int:
     try:
         definitions_jar()
         if only != ["definitions"]:
-            clients = OLDEST_CLIENTS, OLD_CLIENTS, NEWER, NEWEST
+            clients = OLDEST_CLIENTS, OLD_CLIENTS, NEWER_CLIENTS, NEWEST
             for jars in (KAFKA, *clients, STREAMS, SPRING, CONNECT, FLINK):
                 jars_directory(jars)
             proxy_jars()

@@ -43,9 +43,6 @@ KAFKA = Jars(
     ((_APACHE, "kafka-tools", KAFKA_VERSION), (_APACHE, "kafka_2.13", KAFKA_VERSION), _LOGGING),
 )
 
-KAFKA_NEWEST = Jars(f"kafka-{NEWEST_KAFKA_VERSION}", ((_APACHE, "kafka_2.13", NEWEST_KAFKA_VERSION), _LOGGING))
-"""A broker of the newest version, for measurements beside it; no test needs it."""
-
 
 def _clients(version: str) -> Jars:
     """The Java client of some version alone, with what our drivers need."""
@@ -53,14 +50,12 @@ def _clients(version: str) -> Jars:
     return Jars(f"kafka-clients-{version}", ((_APACHE, "kafka-clients", version), jackson, _LOGGING))
 
 
-def _streams(version: str) -> Jars:
-    """Streams, the tools and the client of some version."""
-    artifacts = (_APACHE, "kafka-streams", version), (_APACHE, "kafka-tools", version), _LOGGING
-    return Jars(f"kafka-streams-{version}", artifacts)
-
-
-NEWER = _streams(NEWER_KAFKA_VERSION)
-NEWEST = _streams(NEWEST_KAFKA_VERSION)
+NEWER_CLIENTS = _clients(NEWER_KAFKA_VERSION)
+NEWEST = Jars(
+    f"kafka-streams-{NEWEST_KAFKA_VERSION}",
+    ((_APACHE, "kafka-streams", NEWEST_KAFKA_VERSION), (_APACHE, "kafka-tools", NEWEST_KAFKA_VERSION), _LOGGING),
+)
+"""Streams, the tools and the client of this version."""
 OLD_CLIENTS = _clients(OLD_KAFKA_VERSION)
 OLDEST_CLIENTS = _clients(OLDEST_KAFKA_VERSION)
 STREAMS = Jars(f"kafka-streams-{KAFKA_VERSION}", ((_APACHE, "kafka-streams", KAFKA_VERSION), _LOGGING))

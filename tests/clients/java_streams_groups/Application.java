@@ -18,9 +18,6 @@ import org.apache.kafka.streams.kstream.KTable;
  * <p>A line on standard input asks: `state`, `hosts`. The end of the input ends it.
  */
 public final class Application {
-    /** The value at which the whole application ends. */
-    private static final String LAST = "last";
-
     public static void main(String[] arguments) throws Exception {
         Properties config = new Properties();
         config.put("bootstrap.servers", arguments[0]);
@@ -43,9 +40,7 @@ public final class Application {
             Throwable cause = error.getCause() == null ? error : error.getCause();
             System.out.println("failed " + cause.getClass().getSimpleName() + " " + cause.getMessage());
             System.out.flush();
-            return cause.getMessage() != null && cause.getMessage().equals(LAST)
-                    ? StreamThreadExceptionResponse.SHUTDOWN_APPLICATION
-                    : StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
+            return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
         });
         streams.start();
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in));
@@ -68,18 +63,11 @@ public final class Application {
         return "state " + streams.state() + " " + active + " " + standby;
     }
 
-    private static String upper(String value) {
-        if (value.equals(LAST)) {
-            throw new IllegalStateException(LAST);
-        }
-        return value.toUpperCase();
-    }
-
     private static void make(StreamsBuilder builder, String topology, String source, String sink) {
         KStream<String, String> records = builder.stream(source);
         switch (topology) {
             case "map":
-                records.mapValues(Application::upper).to(sink);
+                records.mapValues(value -> value.toUpperCase()).to(sink);
                 break;
             case "count":
                 records.flatMapValues(line -> Arrays.asList(line.split(" ")))
