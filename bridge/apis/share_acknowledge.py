@@ -16,8 +16,8 @@ from bridge.kafka.message import Int16, Int32, Uuid, message, since
 from bridge.kafka.share_messages import AcknowledgementBatch
 from bridge.requests import acknowledgements, share
 from bridge.requests.api import Api, Broker, RequestLimit, Right, Rights, ServedBy
-from bridge.requests.leadership import LeaderHints
 from bridge.requests.rights import GROUP, TOPIC
+from bridge.requests.routes import OF_SHARE_GROUP
 from bridge.requests.session import Session
 from bridge.security.acls import Operation
 from bridge.shares.sessions import CLOSES, OPENS
@@ -92,7 +92,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     errors = await acknowledgements.acknowledged(member_id, said, parts, renews=request.is_renew_ack)
     if request.share_session_epoch == CLOSES:
         shares.sessions.close(found, counts=False)
-    hints = LeaderHints(broker.cluster, session.listener)
+    hints = share.hints_of(broker, session)
     answers = defaultdict[Any, list[PartitionData]](list)
     for (topic_id, index), error in errors.items():
         code = ErrorCode.NONE if error is None else error.code
@@ -125,5 +125,6 @@ API = Api(
     response=Response,
     rights=Rights((Right(Operation.READ, GROUP), Right(Operation.READ, TOPIC)), share.check_group),
     served_by=ServedBy.LEADER,
+    route=OF_SHARE_GROUP,
     limits=(RequestLimit("batches of acknowledgements", share.MOST_RANGES, ErrorCode.INVALID_REQUEST),),
 )

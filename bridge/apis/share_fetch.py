@@ -22,11 +22,12 @@ from bridge.requests import acknowledgements, share
 from bridge.requests.api import MAX_WAITING_PARTITIONS, Api, Broker, RequestLimit, Right, Rights, ServedBy
 from bridge.requests.leadership import LeaderHints
 from bridge.requests.rights import GROUP, TOPIC
+from bridge.requests.routes import OF_SHARE_GROUP
 from bridge.requests.session import Session
 from bridge.requests.share import Opened
 from bridge.runtime.futures import FutureWaiter, loop_time
 from bridge.security.acls import Operation
-from bridge.shares.partition import Found, LedPartition
+from bridge.shares.partition import MOST_RANGES, Found, LedPartition
 from bridge.shares.partitions import Shares
 from bridge.shares.sessions import CLOSES, MOST_PARTITIONS, MOST_SESSIONS, OPENS, Place, ShareSession
 from bridge.storage.error_mapping import fetch_error
@@ -174,7 +175,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         if waits:
             broker.waiting_fetches.release(len(reads))
     lock = round(shares.configs.number(group_id, "share.record.lock.duration.ms"))
-    answer = _answer(parts, lock, LeaderHints(broker.cluster, session.listener))
+    answer = _answer(parts, lock, share.hints_of(broker, session))
     answer.throttle_time_ms = 0 if waits else THROTTLE_MS
     return answer
 
@@ -329,11 +330,13 @@ API = Api(
     response=Response,
     rights=Rights((Right(Operation.READ, GROUP), Right(Operation.READ, TOPIC)), share.check_group),
     served_by=ServedBy.LEADER,
+    route=OF_SHARE_GROUP,
     long_poll=True,
     waits=True,
     limits=(
         RequestLimit("share sessions of a node and namespace", MOST_SESSIONS, ErrorCode.SHARE_SESSION_LIMIT_REACHED),
         RequestLimit("partitions of their sessions", MOST_PARTITIONS, ErrorCode.SHARE_SESSION_LIMIT_REACHED),
+        RequestLimit("ranges of share partitions of a node and namespace", MOST_RANGES, "no new records are given"),
         RequestLimit("partitions that all clients wait for", MAX_WAITING_PARTITIONS, "nothing is read, throttled"),
         RequestLimit("batches of acknowledgements", share.MOST_RANGES, ErrorCode.INVALID_REQUEST),
     ),

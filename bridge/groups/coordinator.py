@@ -428,6 +428,12 @@ class GroupCoordinator:
         if classic is not None:
             await self._classic.forget(classic)
 
+    async def forget_deleted_topics(self, group_id: str) -> None:
+        """Delete what a share group has stored of topics that are no more; nothing of a group of another type."""
+        share = await self._find_share(group_id, confirmed=False)
+        if share is not None:
+            await self._share.forget_deleted_topics(share)
+
     # ---- life --------------------------------------------------------------------------------------------------------
 
     def unload(self, lost: Callable[[str], bool]) -> None:

@@ -4,6 +4,9 @@ Every partition that a group whose id matches the setting `groups.mirror_pattern
 subscription named after the group, acknowledged cumulatively up to the last entry that lies wholly before the committed
 offset. It goes when the offset is deleted or expires, hence with its group.
 
+Of a share group it is the start offset, and what is done beyond it is acknowledged entry by entry: the backlog is what
+is not done. The subscription goes with the group's state of the partition.
+
 A subscription holds what it has not acknowledged, beyond all retention: a group that stops committing holds data until
 it expires. And nothing else may use a subscription of that name: a Pulsar consumer there takes the place of the mirror.
 
@@ -18,12 +21,15 @@ Groups whose names Pulsar takes for subscriptions of its own are not mirrored (`
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from logging import DEBUG, WARNING
 from typing import Any, Final, NamedTuple, Protocol
+from uuid import UUID
 
 from bridge.config import Settings
 from bridge.errors import BridgeError, KafkaError
-from bridge.groups.store.records import Key, StoredOffset
+from bridge.groups.share.state_records import UNINITIALIZED, decode
+from bridge.groups.store.records import Key, StoredGroup, StoredOffset
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.connection import Backoff
@@ -32,6 +38,7 @@ from bridge.runtime.fairness import Place, Places
 from bridge.runtime.futures import gathered, loop_time
 from bridge.storage.names import Names, is_own_subscription
 from bridge.storage.partition import PartitionLog
+from bridge.storage.topics.topic import Topic
 from bridge.storage.topics.topics import Topics
 from bridge.telemetry import log
 from bridge.telemetry.metrics import GroupMetrics
@@ -49,7 +56,38 @@ _MAX_TOLD: Final = 100
 _MARK: Final = {"kafka.group": "mirror"}
 """The property of our subscriptions, that others of a group's name are left alone."""
 
-GroupTopicPartition = tuple[str, str, int]  # group, topic, partition
+_MOST_SPANS: Final = 100
+"""So many stretches of a partition that a share group has done beyond its start are shown: each costs two look-ups."""
+
+
+class GroupTopicPartition(NamedTuple):
+    """What a subscription is for."""
+
+    group: str
+    topic: str | UUID
+    """Its name; its id for a share group."""
+    partition: int
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """For the log."""
+        return {"group": self.group, "topic": str(self.topic), "partition": self.partition}
+
+
+class Progress(NamedTuple):
+    """What a group has done of a partition."""
+
+    offset: int
+    """All before it."""
+    beyond: tuple[tuple[int, int], ...] = ()
+    """What of the rest: offsets, both within, in order."""
+
+    def takes_back(self, before: "Progress") -> bool:
+        """Whether something is not done any more that was."""
+        left = [(max(first, self.offset), last) for first, last in before.beyond if last >= self.offset]
+        return self.offset < before.offset or not all(
+            any(begin <= first and last <= end for begin, end in self.beyond) for first, last in left
+        )
 
 
 class _Failure(NamedTuple):
@@ -78,6 +116,9 @@ class StoredOffsets(Protocol):
     def stored(self, group_id: str) -> Mapping[tuple[str, int], StoredOffset]:
         """The committed offsets of a group."""
 
+    def known(self, group_id: str) -> StoredGroup:
+        """What is stored of a group."""
+
 
 class Mirror:
     """The mirrored groups of this node."""
@@ -99,8 +140,9 @@ class Mirror:
         self._metrics = metrics
         pattern = settings.groups.mirror_pattern
         self._pattern = re.compile(pattern) if pattern else None
-        self._wanted: dict[GroupTopicPartition, int | None] = {}  # the offset to show; None: no subscription
-        self._shown: dict[GroupTopicPartition, int] = {}
+        self._wanted: dict[GroupTopicPartition, Progress | bytes | None] = {}
+        """What to show, or the record of a share group's state; None: no subscription."""
+        self._shown: dict[GroupTopicPartition, Progress] = {}
         self._failures: dict[GroupTopicPartition, _Failure] = {}
         self._running: dict[GroupTopicPartition, asyncio.Task[None]] = {}
         self._places = _places(_MAX_CONCURRENT)
@@ -153,8 +195,8 @@ class Mirror:
                 async with await self._retry_places.take():
                     found = await self._admin.subscriptions(full)
                 for group in (group for group, marks in found.items() if marks == _MARK and self._mirrors(group)):
-                    if self._store.coordinates(group) and (name, partition) not in self._store.stored(group):
-                        self._wanted.setdefault((group, name, partition), None)
+                    if self._store.coordinates(group) and not self._has_any(group, topic, partition):
+                        self._wanted.setdefault(GroupTopicPartition(group, name, partition), None)
         except (BridgeError, OSError) as error:  # gone meanwhile, or forbidden
             _log.warning("! subscriptions not seen", extra={"topic": name, "reason": str(error)})
 
@@ -168,21 +210,35 @@ class Mirror:
             _log.warning("! group not mirrored", extra={"group": group, "reason": "Pulsar keeps this name for itself"})
         return False
 
+    def _has_any(self, group: str, topic: Topic, partition: int) -> bool:
+        shares = self._store.known(group).shares
+        return (topic.name, partition) in self._store.stored(group) or (topic.id.hex, partition) in shares
+
     def _stored(self, key: Key, offset: StoredOffset | None) -> None:
         if key[0] == "offset" and self._mirrors(key[1]):
-            self._wanted[key[1:]] = None if offset is None else offset.offset
+            self._wanted[GroupTopicPartition(*key[1:])] = None if offset is None else Progress(offset.offset)
+        elif key[0] == "share" and self._mirrors(key[1]):
+            self._want_share(key[1], key[2], key[3])
+
+    def _want_share(self, group: str, topic_id: str, partition: int) -> None:
+        """Show a share partition as it is stored; it is read when it is shown, which is less often than it changes."""
+        with suppress(ValueError):
+            where = GroupTopicPartition(group, UUID(topic_id), partition)
+            self._wanted[where] = self._store.known(group).shares.get((topic_id, partition))
 
     def _owned(self, groups: list[str]) -> None:
         """This node shows these groups' offsets now."""
         for group in filter(self._mirrors, groups):
             for place, offset in self._store.stored(group).items():
-                self._wanted.setdefault((group, *place), offset.offset)
+                self._wanted.setdefault(GroupTopicPartition(group, *place), Progress(offset.offset))
+            for topic_id, partition in self._store.known(group).shares:
+                self._want_share(group, topic_id, partition)
 
     def _lost(self, lost: Callable[[str], bool]) -> None:
         """Another node shows these groups' offsets now."""
         known: tuple[dict[GroupTopicPartition, Any], ...] = self._shown, self._wanted, self._failures
         for one in known:
-            for where in [where for where in one if lost(where[0])]:
+            for where in [where for where in one if lost(where.group)]:
                 del one[where]
 
     async def _keep_mirroring(self, bring: Callable[[], Awaitable[None]]) -> None:
@@ -207,71 +263,95 @@ class Mirror:
             work = self._bring(where, self._wanted.pop(where), place)
             self._running[where] = asyncio.get_running_loop().create_task(work, name="mirror a position")
 
-    async def _bring(self, where: GroupTopicPartition, offset: int | None, place: Place) -> None:
+    async def _bring(self, where: GroupTopicPartition, wanted: Progress | bytes | None, place: Place) -> None:
         try:
             async with place:
-                if self._store.coordinates(where[0]) and (offset is None or self._shown.get(where) != offset):
-                    await (self._remove(where) if offset is None else self._show(where, offset))
+                if self._store.coordinates(where.group):
+                    await self._bring_to(where, wanted)
             self._failures.pop(where, None)
         except (BridgeError, OSError) as error:
-            self._failed(where, offset, error)
+            self._failed(where, wanted, error)
         finally:
             del self._running[where]
 
-    def _failed(self, where: GroupTopicPartition, offset: int | None, error: Exception) -> None:
+    async def _bring_to(self, where: GroupTopicPartition, wanted: Progress | bytes | None) -> None:
+        if wanted is None:
+            return await self._remove(where)
+        done = _progress(wanted) if isinstance(wanted, bytes) else wanted
+        if done is not None and self._shown.get(where) != done:
+            await self._show(where, done)
+
+    def _failed(self, where: GroupTopicPartition, wanted: Progress | bytes | None, error: Exception) -> None:
         self._metrics.mirror_errors.inc()
-        if not self._store.coordinates(where[0]):  # its new coordinator shows it
+        if not self._store.coordinates(where.group):  # its new coordinator shows it
             self._failures.pop(where, None)
             return
         tries = self._failures[where].tries + 1 if where in self._failures else 1
         self._failures[where] = _Failure(tries, loop_time() + min(_INTERVAL_SECONDS * 2**tries, _MAX_RETRY_SECONDS))
-        self._wanted.setdefault(where, offset)
-        group, topic, partition = where
-        fields = {"group": group, "topic": topic, "partition": partition, "reason": str(error) or "no answer in time"}
+        self._wanted.setdefault(where, wanted)
+        fields = {**where.fields, "reason": str(error) or "no answer in time"}
         # rarer and rarer: it may be so for days
         _log.log(DEBUG if tries & (tries - 1) else WARNING, "! offset not mirrored", extra=fields)
 
     async def _log(self, where: GroupTopicPartition) -> PartitionLog | None:
         """The partition; None if it is gone, and its subscriptions with it."""
-        topic = await self._topics.get(where[1])
-        if topic is None or where[2] >= topic.partitions:
+        known = where.topic
+        topic = await (self._topics.by_id(known) if isinstance(known, UUID) else self._topics.get(known))
+        if topic is None or where.partition >= topic.partitions:
             return None
-        return self._topics.log(topic, where[2])
+        return self._topics.log(topic, where.partition)
 
-    async def _show(self, where: GroupTopicPartition, offset: int) -> None:
+    async def _show(self, where: GroupTopicPartition, done: Progress) -> None:
         partition = await self._log(where)
         if partition is None:
             return
-        position = await partition.consumed_before(offset)
-        consumer = await self._client.consumer(partition.topic, where[0], permits=1, properties=_MARK, waits=False)
+        position = await partition.consumed_before(done.offset)
+        shown = self._shown.get(where)
+        consumer = await self._client.consumer(partition.topic, where.group, permits=1, properties=_MARK, waits=False)
         try:
-            if await self._is_beyond(partition.topic, where, offset, position):  # acknowledgements only go forward
+            if await self._is_beyond(partition.topic, where, done, position):  # acknowledgements only go forward
                 await consumer.seek(EARLIEST if position is None else position.after)
+                shown = None
             elif position is not None:
                 await consumer.ack_cumulative(position)
-            if self._store.coordinates(where[0]):  # else another node may show a newer one by now
-                self._shown[where] = offset
+            before = () if shown is None else shown.beyond[:_MOST_SPANS]
+            for span in done.beyond[:_MOST_SPANS]:
+                entries = () if span in before else await partition.entries_within(*span)
+                if entries:
+                    await consumer.ack(*entries)
+            if self._store.coordinates(where.group):  # else another node may show a newer one by now
+                self._shown[where] = done
             self._metrics.mirrored.inc()
         finally:
             await consumer.close()
 
-    async def _is_beyond(self, topic: str, where: GroupTopicPartition, offset: int, position: Position | None) -> bool:
+    async def _is_beyond(self, topic: str, where: GroupTopicPartition, done: Progress, position: Position | None
+                         ) -> bool:  # fmt: skip
         """Whether the subscription is to go back: an operator has reset the group."""
         before = self._shown.get(where)
         if before is not None:
-            return offset < before
-        acknowledged = await self._admin.acknowledged(topic, where[0])  # wherever another process has left it
-        return acknowledged is not None and (position is None or acknowledged > position)
+            return done.takes_back(before)
+        acknowledged = await self._admin.acknowledged(topic, where.group)  # wherever another process has left it
+        if acknowledged is None:
+            return False
+        # which entries of a share group were acknowledged beyond that, is not asked
+        return isinstance(where.topic, UUID) or position is None or acknowledged > position
 
     async def _remove(self, where: GroupTopicPartition) -> None:
         self._shown.pop(where, None)
         partition = await self._log(where)
         if partition is not None:
-            consumer = await self._client.consumer(partition.topic, where[0], permits=1, waits=False)
+            consumer = await self._client.consumer(partition.topic, where.group, permits=1, waits=False)
             try:
                 await consumer.unsubscribe()
             finally:
                 await consumer.close()
+
+
+def _progress(stored: bytes) -> Progress | None:
+    """What a share group has done by the record of its state; None: its leader has not said yet where it begins."""
+    state = decode(stored)
+    return None if state.start == UNINITIALIZED else Progress(state.start, state.done_spans)
 
 
 def _places(count: int) -> Places:

@@ -93,6 +93,9 @@ class GroupMembership(Protocol):
     async def forget(self, group_id: str) -> None:
         """Delete an empty group that has no offsets left; nothing where a member has joined meanwhile."""
 
+    async def forget_deleted_topics(self, group_id: str) -> None:
+        """Delete what a share group has stored of topics that are no more."""
+
 
 class OffsetStore(PendingStore, Protocol):
     """Where committed offsets are kept (`store.GroupStore`)."""
@@ -294,6 +297,12 @@ class Offsets:
                 await self._store.submit(group_id, dict.fromkeys(gone))
 
         await _each([group_id async for group_id in in_turns(self._coordinated()) if stale(group_id)], forget)
+        await self._forget_share_states()
+
+    async def _forget_share_states(self) -> None:
+        """Those of deleted topics, which are stored by their ids."""
+        groups = [group_id async for group_id in in_turns(self._coordinated()) if self._store.known(group_id).shares]
+        await _each(groups, self._membership.forget_deleted_topics)
 
     def _coordinated(self) -> list[str]:
         return [group_id for group_id in self._store.groups() if self._store.coordinates(group_id)]
@@ -340,6 +349,7 @@ class Offsets:
             await asyncio.sleep(_CHECK_SECONDS)
             try:
                 await self.expire()
+                await self._forget_share_states()
             except KafkaError as error:
                 _log.warning("! offsets not checked for expiry", extra={"reason": str(error)})
             await self._settling.look_at(self._coordinated())

@@ -32,6 +32,8 @@ class Request:
     """The number that it has given to the client's connection."""
     connected_ms: Annotated[Int64, tag(10_002, since=0)] = -1
     """For how long the client has been connected; -1: it is not told."""
+    is_lost: Annotated[bool, tag(10_003, since=0)] = False
+    """The client's connection is lost; there is no request."""
 
 
 @message

@@ -355,7 +355,7 @@ class Server:
             groups=self._own.groups,
             offsets=self._own.offsets,
             transactions=self._own.transactions,
-            shares=None if self.settings.cluster.is_single else self._own.shares,
+            shares=self._own.shares,
             closed_logs=self._own.closed_logs,
             other_nodes=None if self._links is None else self._links.questions,
             security=self.security,

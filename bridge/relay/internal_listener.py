@@ -7,7 +7,8 @@ client's request needs, and the client's rights were checked there.
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final, cast
 
@@ -37,7 +38,7 @@ from bridge.requests.responses import DeferredResponse
 from bridge.requests.rights import NOTHING
 from bridge.requests.session import Session
 from bridge.runtime.futures import loop_time
-from bridge.runtime.scheduler import Metered
+from bridge.runtime.scheduler import Metered, SlicedCalls
 from bridge.security.principal import NODE, Principal
 from bridge.security.sasl.login import Stage
 from bridge.telemetry import log
@@ -76,6 +77,49 @@ ENVELOPE: Final = Api(
 )
 
 
+class DistantClients:
+    """Clients that are connected to other nodes, and have something here that ends with their connection.
+
+    It ends when the other node says so, or when the link by which the requests have come is lost.
+    """
+
+    def __init__(self, departures: SlicedCalls) -> None:
+        self._departures = departures
+        self._sessions: dict[int, dict[int, tuple[Session, int]]] = {}
+        """By link and the client's connection, and how many requests of it go on."""
+
+    @contextmanager
+    def asking(self, link: Session, connection: int, session: Session) -> Iterator[Session]:
+        """The client's session while a request of it goes on; `session`: that, if it is the first one."""
+        known = self._sessions.get(link.id)
+        if known is None:
+            known = {}
+            if link.on_close(DistantClients, lambda: self._link_lost(link.id)):
+                self._sessions[link.id] = known
+            else:
+                session.closed()
+        before, count = known.get(connection, (session, 0))
+        before.principal = session.principal  # it may have logged in anew
+        known[connection] = before, count + 1
+        try:
+            yield before
+        finally:
+            _, count = known.get(connection, (before, 1))
+            known[connection] = before, count - 1
+            if count == 1 and not before.close_actions:
+                del known[connection]
+
+    def lost(self, link: int, connection: int) -> None:
+        """The client is gone."""
+        session, _ = self._sessions.get(link, {}).pop(connection, (None, 0))
+        if session is not None:
+            session.closed()
+
+    def _link_lost(self, link: int) -> None:
+        for session, _ in self._sessions.pop(link, {}).values():
+            self._departures.call(session.closed)
+
+
 class EnvelopeRunner(RequestRunner):
     """Runs what is in the Envelopes of one connection side by side."""
 
@@ -103,24 +147,17 @@ class EnvelopeRunner(RequestRunner):
 
     async def _answer(self, request: InFlightRequest) -> envelope.Response:
         body, request.body = cast(memoryview, request.body), None
+        environment = cast(InternalListener, self._environment)
         try:
             outer = ENVELOPE.decode(body, request.version)
-            environment = cast(InternalListener, self._environment)
-            principal = _principal(outer.request_principal)
-            broker = await environment.broker_for(principal, outer.namespace)
-            session = Session(
-                principal=principal,
-                id=self._session.id,
-                peer=envelope.decode_host(outer.client_host_address) + ":0",
-                listener=self._session.listener,
-                remaining_response_bytes=self._session.remaining_response_bytes,
-                reserve_response_bytes=self._session.reserve_response_bytes,
-            )
-            if outer.connected_ms >= 0:
-                session.id, session.connected_at = outer.connection, environment.connected_at(outer)
-            inner = InFlightRequest(memoryview(outer.request_data), request.received)
-            del outer, body
-            return await self._inner_answer(request, inner, session, broker)
+            if outer.is_lost:
+                environment.clients.lost(self._session.id, outer.connection)
+                return envelope.Response(error_code=ErrorCode.NONE)
+            session = self._session_of(outer)
+            if outer.connected_ms < 0:
+                return await self._answer_within(request, outer, session)
+            with environment.clients.asking(self._session, outer.connection, session) as session:
+                return await self._answer_within(request, outer, session)
         except (Refused, DecodeError) as error:
             unsupported = isinstance(error, Refused) and error.reason in ("unknown_api", "unsupported_version")
             code = ErrorCode.UNSUPPORTED_VERSION if unsupported else ErrorCode.INVALID_REQUEST
@@ -133,6 +170,29 @@ class EnvelopeRunner(RequestRunner):
         except Exception:  # noqa: BLE001 - the other requests of this connection go on
             _log.exception("! request failed", extra={"listener": self._session.listener})
             return envelope.Response(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    def _session_of(self, outer: envelope.Request) -> Session:
+        """The client's, as far as it is told."""
+        session = Session(
+            principal=_principal(outer.request_principal),
+            id=self._session.id,
+            peer=envelope.decode_host(outer.client_host_address) + ":0",
+            listener=self._session.listener,
+            remaining_response_bytes=self._session.remaining_response_bytes,
+            reserve_response_bytes=self._session.reserve_response_bytes,
+        )
+        if outer.connected_ms >= 0:
+            environment = cast(InternalListener, self._environment)
+            session.id, session.connected_at = outer.connection, environment.connected_at(outer)
+        return session
+
+    async def _answer_within(
+        self, request: InFlightRequest, outer: envelope.Request, session: Session
+    ) -> envelope.Response:
+        environment = cast(InternalListener, self._environment)
+        inner = InFlightRequest(memoryview(outer.request_data), request.received)
+        broker = await environment.broker_for(session.principal, outer.namespace)
+        return await self._inner_answer(request, inner, session, broker)
 
     async def _inner_answer(
         self, request: InFlightRequest, inner: InFlightRequest, session: Session, broker: Broker
@@ -195,6 +255,7 @@ class InternalListener(Listener):
         self._own = owner
         self._brokers: dict[tuple[str, bool], Broker] = {}
         self._clients_work_in = clients_work_in
+        self.clients = DistantClients(shared.departures)
         self._connected_at: OrderedDict[tuple[int, int], float] = OrderedDict()
         """Of clients' connections to other nodes, as told when a request of theirs came here first."""
 

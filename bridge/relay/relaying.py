@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ from bridge.cluster.membership.view import NO_NODE
 from bridge.connection.requests import LARGE_BYTES
 from bridge.connection.responses import is_long
 from bridge.errors import KafkaError, Unanswered
-from bridge.kafka import message
+from bridge.kafka import envelope, message
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import DecodeError
 from bridge.relay.peers import Peers, Unreachable
@@ -35,6 +36,7 @@ class Relaying:
         self._broker = broker
         self._cluster: Cluster = broker.cluster
         self._peers = peers
+        self._telling = set[asyncio.Task[None]]()
 
     def apis(self, table: Mapping[int, Api]) -> dict[int, Api]:
         """The same APIs, those with owners behind their owners."""
@@ -92,15 +94,16 @@ class Relaying:
         if owner == self._cluster.node_id:
             return await self._ask_here(api, request, session)
         try:
-            if owner == NO_NODE:
-                return _unreachable(api, request, route.unreachable, version)
-            answer = await self._ask_elsewhere(api, route, owner, request, version, session)
+            if owner != NO_NODE:
+                answer = await self._ask_elsewhere(api, route, owner, request, version, session)
+                if answer is not None:  # else that node does not serve this version, or this namespace
+                    return answer
         except (Unreachable, TimeoutError, DecodeError) as error:
             self._peers.note_unanswered(owner, api.name, error)
-            return _unreachable(api, request, route.unreachable, version)
-        if answer is None:  # that node does not serve this version, or this namespace
-            return _unreachable(api, request, route.unreachable, version)
-        return answer
+        pause = route.pause(request)
+        if pause > 0:
+            await asyncio.sleep(pause)
+        return _unreachable(api, request, route.unreachable, version)
 
     async def _ask_here(self, api: Api, request: Any, session: Session) -> Any:
         result = await api.handle(request, self._broker, session)
@@ -113,12 +116,16 @@ class Relaying:
         self, api: Api, route: Route, owner: int, request: Any, version: int, session: Session
     ) -> Any:
         flexible, threads = api.is_flexible(version), self._broker.cpu_thread
+        request = route.limited(request, session.remaining_response_bytes())
         encode = message.encode
         long = is_long(request)
         body = await threads.run(encode, request, version, flexible) if long else encode(request, version, flexible)
         asked = enveloped(api, version, body, self._namespace, session)
         if route.tells_connection:
             tell_connection(asked, session, self._incarnation())
+
+        if route.tells_loss and not session.on_close((Relaying, owner), lambda: self._tell_loss(owner, session.id)):
+            raise Unreachable("the client has gone")  # before this was sent: the owner would not be told of it
 
         def sent(answer: "asyncio.Future[bytes]") -> None:
             if api.waits:  # perhaps for long, and for nothing once the client is gone
@@ -134,6 +141,20 @@ class Relaying:
         if len(data) > LARGE_BYTES:
             return await threads.run(decoded, api, data, version)
         return decoded(api, data, version)
+
+    def _tell_loss(self, owner: int, connection: int) -> None:
+        """Tell a node that a client of which it knows is gone; it knows by itself when this node is."""
+        told = envelope.Request(request_data=b"", request_principal=None, client_host_address=b"")
+        told.connection, told.is_lost = connection, True
+
+        async def tell() -> None:
+            with suppress(Unreachable, TimeoutError):
+                async with asyncio.timeout(_ANSWER_SECONDS):
+                    await self._peers.ask(owner, told, connection, lambda answer: None)
+
+        telling = asyncio.get_running_loop().create_task(tell(), name="tell a lost connection")
+        self._telling.add(telling)
+        telling.add_done_callback(self._telling.discard)
 
 
 def _unreachable(api: Api, request: Any, error: ErrorCode, version: int) -> Any:

@@ -7,6 +7,7 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.share_messages import AcknowledgementBatch
 from bridge.requests.share import MOST_RANGES, Opened
+from bridge.runtime.futures import in_turns
 from bridge.shares.sessions import Place
 from bridge.shares.state import REJECT, RENEW, Acknowledgement
 
@@ -26,8 +27,8 @@ async def acknowledged(
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"more than {MOST_RANGES} batches of acknowledgements")
     waiting: dict[Place, asyncio.Future[None]] = {}
     errors: dict[Place, KafkaError | None] = {}
-    for place, batches in said.items():
-        led = parts[place].led
+    async for place in in_turns(said):
+        batches, led = said[place], parts[place].led
         try:
             if isinstance(led, KafkaError):
                 raise led

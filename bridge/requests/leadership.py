@@ -20,8 +20,8 @@ _HINTED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 class LeaderHints:
     """The leaders that one answer names to clients that have asked the wrong node (KIP-951), all of one view."""
 
-    def __init__(self, cluster: Cluster, listener: str) -> None:
-        """`listener`: that by which the client came in."""
+    def __init__(self, cluster: Cluster, listener: str | None) -> None:
+        """`listener`: that by which the client came in; None: no leader is named, for clients see no single nodes."""
         self._listener = listener
         self._here = cluster.node_id
         self._cluster = cluster.snapshot
@@ -29,7 +29,7 @@ class LeaderHints:
 
     def leader(self, topic: str, partition: int, error: int) -> LeaderIdAndEpoch | None:
         """Who leads a partition; None where the client has asked the right node, or none is known."""
-        if error not in _HINTED:
+        if error not in _HINTED or self._listener is None:
             return None
         leader = self._cluster.leader(topic, partition)
         node = None if leader.node is None else self._cluster.node_at(leader.node.id, self._listener)

@@ -8,6 +8,8 @@ from typing import Any, Final, Protocol
 from bridge.kafka.error_codes import ErrorCode
 from bridge.requests.session import Session
 
+_MOST_PAUSE_SECONDS: Final = 0.5
+
 
 class Owners(Protocol):
     """Who has what; `NO_NODE` where that is not known."""
@@ -32,6 +34,8 @@ class Route:
     """The error of what an owner has that cannot be asked."""
     tells_connection: bool = False
     """Whether the owner is told on which connection of its client a request came."""
+    tells_loss: bool = False
+    """Whether the owner is also told when that connection is lost."""
 
     async def divided(self, request: Any, owners: Owners) -> Mapping[int, Any]:
         """The request of each owner."""
@@ -45,6 +49,14 @@ class Route:
         """The answer; Unanswered where this client, which its owners do not know, would take an error for final."""
         return answer
 
+    def limited(self, request: Any, most_bytes: int) -> Any:
+        """The request as another node is asked, whose answer may have so many bytes."""
+        return request
+
+    def pause(self, request: Any) -> float:
+        """Seconds until a part whose owner cannot be asked is answered: for clients that would ask again at once."""
+        return 0.0
+
 
 class OfGroup(Route):
     """The way of a request about one group."""
@@ -52,6 +64,33 @@ class OfGroup(Route):
     async def divided(self, request: Any, owners: Owners) -> Mapping[int, Any]:
         """It goes to its group's coordinator."""
         return {owners.of_group(request.group_id): request}
+
+
+class OfShareGroup(OfGroup):
+    """The way of a member's request for records of a share group: the coordinator leads all its partitions.
+
+    A member whose coordinator cannot be asked opens another session, as one that has lost its connection.
+    """
+
+    unreachable = ErrorCode.SHARE_SESSION_NOT_FOUND
+    tells_connection = True
+    tells_loss = True
+
+    async def divided(self, request: Any, owners: Owners) -> Mapping[int, Any]:
+        """It goes to its group's coordinator; one without a group may go anywhere."""
+        return {owners.of_group(request.group_id or ""): request}
+
+    def limited(self, request: Any, most_bytes: int) -> Any:
+        """With fewer bytes, where it asks for more records than that."""
+        if getattr(request, "max_bytes", 0) <= most_bytes:
+            return request
+        request = copy.copy(request)
+        request.max_bytes = most_bytes
+        return request
+
+    def pause(self, request: Any) -> float:
+        """As long as it would wait for records, half a second at most."""
+        return min(max(getattr(request, "max_wait_ms", 0), 0) / 1000, _MOST_PAUSE_SECONDS)
 
 
 class OfTransactionalGroup(OfGroup):
@@ -145,3 +184,4 @@ class OfAllNodes(Route):
 
 
 OF_GROUP: Final = OfGroup()
+OF_SHARE_GROUP: Final = OfShareGroup()

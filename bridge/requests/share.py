@@ -17,6 +17,7 @@ from bridge.security.acls import Operation, Resource, ResourceType
 from bridge.shares.partition import LedPartition, Name
 from bridge.shares.partitions import Shares
 from bridge.shares.sessions import OPENS, Place, ShareSession
+from bridge.storage.partition import PartitionLog
 from bridge.storage.topics.topic import Topic
 
 MOST_RANGES: Final = 10_000
@@ -32,7 +33,8 @@ def are_served(broker: Broker) -> bool:
     if broker.shares is None:
         return False
     nodes = broker.cluster.snapshot
-    return len(nodes.nodes) <= 1 or (nodes.can_ask_each_other and nodes.has_transactions)
+    is_alone = len(nodes.nodes) <= 1 and not broker.settings.cluster.is_single
+    return is_alone or (nodes.can_ask_each_other and nodes.has_transactions)
 
 
 def shares_of(broker: Broker, group_id: str | None, member_id: str | None) -> Shares:
@@ -96,8 +98,7 @@ async def opened(shares: Shares, reader: ShareSession, places: Iterable[Place], 
         if topic.name in denied:
             return Opened(topic.name, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
         try:
-            log = await leadership.opened(broker, topic, place[1])
-            epoch = max(broker.cluster.snapshot.leader(topic.name, place[1]).epoch, 0)
+            log, epoch = await _log_of(broker, topic, place[1])
             led = await shares.led(Name(reader.group_id, *place), log, epoch)
             reader.has_opened(place, led)
             return Opened(topic.name, led)
@@ -105,6 +106,27 @@ async def opened(shares: Shares, reader: ShareSession, places: Iterable[Place], 
             return Opened(topic.name, error.bare())
 
     return await gathered_for(places, open_one)
+
+
+async def _log_of(broker: Broker, topic: Topic, partition: int) -> tuple[PartitionLog, int]:
+    """The log of a partition that this node leads for share groups, and its leader's epoch.
+
+    Behind one address the group's coordinator leads, to which requests come, and any node reads any partition. The
+    epoch is the same, so that states are readable after a change of the addressing.
+    """
+    if not broker.settings.cluster.is_single:
+        log = await leadership.opened(broker, topic, partition)
+    elif 0 <= partition < topic.partitions:
+        log = broker.topics.log(topic, partition)
+    else:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return log, max(broker.cluster.snapshot.leader(topic.name, partition).epoch, 0)
+
+
+def hints_of(broker: Broker, session: Session) -> leadership.LeaderHints:
+    """The leaders that an answer names; none behind one address."""
+    listener = None if broker.settings.cluster.is_single else session.listener
+    return leadership.LeaderHints(broker.cluster, listener)
 
 
 async def _topic(topic_id: UUID, broker: Broker) -> Topic | KafkaError:

@@ -2,7 +2,9 @@
 
 import asyncio
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from itertools import compress
 from math import inf
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -39,6 +41,7 @@ from bridge.shares.state import (
 from bridge.storage import entries
 from bridge.storage.partition import PartitionLog
 from bridge.telemetry import log as logging
+from bridge.telemetry.instruments import Gauge
 from bridge.telemetry.metrics import ShareMetrics
 
 _log = logging.get(__name__)
@@ -47,6 +50,10 @@ _TYPES: Final = {GAP: "gap", ACCEPT: "accept", RELEASE: "release", REJECT: "reje
 _AGAIN_SECONDS: Final = 1.0
 """After how long a write that has failed is tried again, where nobody else writes meanwhile."""
 _UNUSED: Final = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "nobody reads the share partition any more")
+MOST_RANGES: Final = 500_000
+"""Of all share partitions of a node and namespace, in memory."""
+_FEW_RANGES: Final = 16
+"""So many each may have, however many there are."""
 _CONFIRMED_SECONDS: Final = 1.0
 """For how long a leader hands out records by what the coordinator has said last: docs/decisions/036."""
 
@@ -66,6 +73,33 @@ class Found(NamedTuple):
     records: list[bytes]
 
 
+class RangeBudget:
+    """How many ranges the share partitions of this node and namespace have: each is some 200 bytes of memory."""
+
+    def __init__(self, gauge: Gauge) -> None:
+        self._count = 0
+        self._gauge = gauge
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are as many as there may be."""
+        return self._count >= MOST_RANGES
+
+    def add(self, count: int) -> None:
+        """So many more, or fewer."""
+        self._count += count
+        self._gauge.inc(count)
+
+
+class Surroundings(NamedTuple):
+    """What share partitions of one namespace have in common."""
+
+    persister: Persister
+    configs: GroupConfigs
+    metrics: ShareMetrics
+    ranges: RangeBudget
+
+
 class LedPartition:
     """One partition of a share group, from `open` on, until it is `closed`."""
 
@@ -74,9 +108,7 @@ class LedPartition:
         name: Name,
         log: PartitionLog,
         epoch: int,
-        persister: Persister,
-        configs: GroupConfigs,
-        metrics: ShareMetrics,
+        around: Surroundings,
         on_closed: Callable[["LedPartition"], None],
     ) -> None:
         """`epoch`: that of its leader; `on_closed`: called once, when its state is not the one that counts any more."""
@@ -88,11 +120,10 @@ class LedPartition:
         """Sessions that are open and have read it."""
         self.epoch = epoch
         """Of this leader."""
-        self._persister = persister
-        self._configs = configs
-        self._metrics = metrics
+        self._around = around
         self._on_closed = on_closed
         self._state = SharePartition(0)
+        self._ranges = 0  # as the budget counts them
         self._state_epoch = self._q = 0
         self._confirmed_at = -inf  # by the coordinator: that this state is the one that counts
         self._doubts = 0
@@ -107,11 +138,11 @@ class LedPartition:
 
     @property
     def limits(self) -> Limits:
-        """By the group's configs, as they are now."""
-        number, group_id = self._configs.number, self.name.group_id
-        return Limits(
-            number(group_id, SHARE_DELIVERIES), number(group_id, SHARE_LOCKS), number(group_id, SHARE_LOCK) / 1000
-        )
+        """By the group's configs, as they are now; what was never delivered is not, where there are too many ranges."""
+        number, group_id = self._around.configs.number, self.name.group_id
+        is_full = self._around.ranges.is_full and len(self._state.ranges) > _FEW_RANGES
+        locks = 0 if is_full else number(group_id, SHARE_LOCKS)
+        return Limits(number(group_id, SHARE_DELIVERIES), locks, number(group_id, SHARE_LOCK) / 1000)
 
     @property
     def acquired(self) -> int:
@@ -127,7 +158,7 @@ class LedPartition:
         """Read the state, and find out where to begin if no leader has yet; KafkaError as consumers are told it."""
         try:
             asked = self._asks()
-            read = await self._persister.read(*self.name, self.epoch)
+            read = await self._around.persister.read(*self.name, self.epoch)
             self._confirmed(*asked)
             self._state_epoch, self._q = read.state_epoch, read.q
             start = await self._first_offset() if read.start == UNINITIALIZED else read.start
@@ -135,9 +166,10 @@ class LedPartition:
             if read.start == UNINITIALIZED:
                 self._q += 1
                 write = ShareWrite(self._state_epoch, self.epoch, self._q, *self._state.begin_write())
-                await self._persister.write(*self.name, write)
+                await self._around.persister.write(*self.name, write)
         except KafkaError as error:
             raise told(error) from None
+        self._count_ranges()
 
     def doubt(self) -> None:
         """Hand out nothing until the coordinator, asked from now on, says that this state is the one that counts."""
@@ -161,6 +193,7 @@ class LedPartition:
         saying, self._saying = self._saying, []
         for one in saying:
             _fail(one, self._error)
+        self._count_ranges()
         self._on_closed(self)
         self._wake()
 
@@ -170,13 +203,14 @@ class LedPartition:
         """Done when it is stored, or renewed; KafkaError at once where it may not be (`SharePartition.acknowledge`)."""
         self._check()
         self._expire_now()
-        if any(one.type == RENEW for one in said) and self._configs.value(self.name.group_id, SHARE_RENEWS) != "true":
+        renews = self._around.configs.value(self.name.group_id, SHARE_RENEWS) == "true"
+        if not renews and any(one.type == RENEW for one in said):
             text = "Renewing acquisition locks is not enabled for the group."
             raise KafkaError(ErrorCode.INVALID_RECORD_STATE, text)
         start = self._state.start
         is_news = self._state.acknowledge(member, said, self.limits, loop_time())
         for one in said:
-            self._metrics.acknowledged[_TYPES[one.type]].inc(max(one.last - max(one.first, start) + 1, 0))
+            self._around.metrics.acknowledged[_TYPES[one.type]].inc(max(one.last - max(one.first, start) + 1, 0))
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         answer.add_done_callback(retrieve_exception)
         if is_news:
@@ -213,12 +247,15 @@ class LedPartition:
                 if is_doubted or not read or position is None or not is_wanted() or not self._is_confirmed():
                     self._go_on()
                     return None
-                spans = [one for batch in read for one in _spans(batch)]
-                acquired = self._state.acquire(member, position, spans, most, limits, loop_time(), is_strict=is_strict)
-                self._metrics.delivered.inc(sum(one.last - one.first + 1 for one in acquired))
+                spans = list(map(_spans, read))
+                every = [one for within in spans for one in within]
+                acquired = self._state.acquire(member, position, every, most, limits, loop_time(), is_strict=is_strict)
+                self._around.metrics.delivered.inc(sum(one.last - one.first + 1 for one in acquired))
                 self._go_on()
                 if acquired:
-                    return Found(acquired, [batch for batch in read if _has_any(batch, acquired)])
+                    firsts = [one.first for one in acquired]
+                    has_any = (_has_any(within, firsts, acquired) for within in spans)
+                    return Found(acquired, list(compress(read, has_any)))
                 if self._state.position(limits) == position:
                     return None
 
@@ -234,10 +271,10 @@ class LedPartition:
 
     @property
     def _is_committed(self) -> bool:
-        return self._configs.value(self.name.group_id, SHARE_ISOLATION) == "read_committed"
+        return self._around.configs.value(self.name.group_id, SHARE_ISOLATION) == "read_committed"
 
     async def _first_offset(self) -> int:
-        reset = self._configs.value(self.name.group_id, SHARE_RESET)
+        reset = self._around.configs.value(self.name.group_id, SHARE_RESET)
         if reset == "earliest":
             return await self.log.earliest()
         if reset.startswith(BY_DURATION):
@@ -281,7 +318,7 @@ class LedPartition:
     async def _confirm(self) -> None:
         asked, failure = self._asks(), None
         try:
-            await self._persister.check(*self.name, self._state_epoch, self.epoch)
+            await self._around.persister.check(*self.name, self._state_epoch, self.epoch)
         except KafkaError as error:
             failure = error
         finally:
@@ -308,15 +345,22 @@ class LedPartition:
 
     def _count_expired(self) -> int:
         count = self._state.expire(self.limits, loop_time())
-        self._metrics.expired.inc(count)
+        self._around.metrics.expired.inc(count)
         return count
 
     def _go_on(self) -> None:
         """Set what goes on by itself; nobody is woken, or one that looks in vain would wake itself without end."""
         self._set_timer()
-        self._metrics.given_up.inc(self._state.take_given_up())
+        self._count_ranges()
+        self._around.metrics.given_up.inc(self._state.take_given_up())
         if self._state.has_news and self._write is None and self._error is None:
             self._write = asyncio.get_running_loop().create_task(self._write_all(), name="write share state")
+
+    def _count_ranges(self) -> None:
+        """Tell the budget how many there are; none once it is closed."""
+        count = len(self._state.ranges) if self._error is None else 0
+        self._around.ranges.add(count - self._ranges)
+        self._ranges = count
 
     def _set_timer(self) -> None:
         if self._timer is not None:
@@ -353,9 +397,9 @@ class LedPartition:
         write = ShareWrite(self._state_epoch, self.epoch, self._q, *self._state.begin_write())
         asked = self._asks()
         try:
-            await self._persister.write(*self.name, write)
+            await self._around.persister.write(*self.name, write)
         except KafkaError as error:
-            self._metrics.write_errors.inc()
+            self._around.metrics.write_errors.inc()
             _log.warning("! share state not stored", extra={**self.name._asdict(), "reason": str(error)})
             self._state.failed(self.limits, loop_time())
             for one in saying:
@@ -372,6 +416,7 @@ class LedPartition:
             raise
         self._confirmed(*asked)
         self._state.written()
+        self._count_ranges()
         for one in saying:
             if not one.done():
                 one.set_result(None)
@@ -389,6 +434,7 @@ def _spans(data: bytes) -> list[Span]:
     return [(one.base_offset, one.base_offset + one.last_offset_delta) for one in headers]
 
 
-def _has_any(data: bytes, acquired: Sequence[Acquired]) -> bool:
-    spans = _spans(data)
-    return any(one.first <= spans[-1][1] and one.last >= spans[0][0] for one in acquired)
+def _has_any(spans: Sequence[Span], firsts: Sequence[int], acquired: Sequence[Acquired]) -> bool:
+    """Whether any of these offsets is acquired; `firsts`: of what is, which is in order."""
+    at = bisect_right(firsts, spans[-1][1]) - 1
+    return at >= 0 and acquired[at].last >= spans[0][0]

@@ -1,6 +1,7 @@
 """The share partitions that this node leads, of one namespace, and the sessions of the members that read them."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 from uuid import UUID
 
@@ -8,7 +9,7 @@ from bridge.errors import KafkaError
 from bridge.groups.configs import GroupConfigs
 from bridge.kafka.error_codes import ErrorCode
 from bridge.runtime.futures import wait_shared
-from bridge.shares.partition import LedPartition, Name
+from bridge.shares.partition import LedPartition, Name, RangeBudget, Surroundings
 from bridge.shares.persister import Persister
 from bridge.shares.sessions import ShareSessions
 from bridge.storage.partition import PartitionLog
@@ -21,29 +22,33 @@ _CHANGED: Final = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the state of the
 class Shares:
     """All share partitions of one namespace that members read here."""
 
-    def __init__(self, persister: Persister, configs: GroupConfigs, metrics: ShareMetrics) -> None:
+    def __init__(
+        self, persister: Persister, configs: GroupConfigs, metrics: ShareMetrics, *, coordinates: bool = False
+    ) -> None:
+        """`coordinates`: the group's coordinator leads all its partitions, and keeps the states itself: until
+        `end_groups`, whoever leads them in the view."""
         self.configs = configs
+        self._coordinates = coordinates
         self.sessions = ShareSessions(metrics)
-        self._metrics = metrics
-        self._persister = persister
+        self._around = Surroundings(persister, configs, metrics, RangeBudget(metrics.ranges))
         self._led: dict[Name, LedPartition] = {}
         self._opening: dict[Name, tuple[LedPartition, asyncio.Task[None]]] = {}
 
     async def led(self, name: Name, log: PartitionLog, epoch: int) -> LedPartition:
         """The share partition, whose log this is; KafkaError as consumers are told it."""
         found = self._led.get(name)
-        if found is not None and found.epoch != epoch:  # another node has led it since
+        if found is not None and self._is_older(found, epoch):  # another node has led it since
             found.close(_CHANGED)
             found = None
         if found is None:
             opening = self._opening.get(name)
             if opening is None:
-                led = LedPartition(name, log, epoch, self._persister, self.configs, self._metrics, self._closed)
+                led = LedPartition(name, log, epoch, self._around, self._closed)
                 opening = led, asyncio.get_running_loop().create_task(self._open(led), name="open share")
                 self._opening[name] = opening
             found, opened = opening
             await wait_shared(opened, _CHANGED.bare())
-            if found.epoch != epoch:
+            if self._is_older(found, epoch):
                 raise _CHANGED.bare()
         found.log = log
         return found
@@ -64,6 +69,12 @@ class Shares:
             if led.name.group_id == group_id:
                 led.doubt()
 
+    def end_groups(self, lost: Callable[[str], bool]) -> None:
+        """Another node coordinates these groups: their members open sessions there."""
+        for name in [one for one in (*self._led, *self._opening) if lost(one.group_id)]:
+            self.changed(*name)
+        self.sessions.end_groups(lost)
+
     def drop_lost(self) -> None:
         """Close what other nodes lead now."""
         for led in [one for one in self._led.values() if not one.log.is_led]:
@@ -77,6 +88,9 @@ class Shares:
         """The process stops: who waits is told."""
         for name in (*self._led, *self._opening):
             self.changed(*name)
+
+    def _is_older(self, led: LedPartition, epoch: int) -> bool:
+        return led.epoch != epoch and not self._coordinates
 
     async def _open(self, led: LedPartition) -> None:
         opening = self._opening[led.name]

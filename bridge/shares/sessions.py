@@ -3,7 +3,7 @@
 When the connection closes, or the member leaves its group, the session does, and others get what the member has.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 from uuid import UUID
@@ -107,6 +107,11 @@ class ShareSessions:
         found = self._sessions.get((group_id, member_id))
         if found is not None:
             self.close(found, counts=True)
+
+    def end_groups(self, lost: Callable[[str], bool]) -> None:
+        """These groups are not served here any more."""
+        for session in [one for one in self._sessions.values() if lost(one.group_id)]:
+            self.close(session, counts=True)
 
     def close(self, session: ShareSession, *, counts: bool) -> None:
         """End it, and give what its member has to others; `counts`: as `SharePartition.release`."""

@@ -17,7 +17,7 @@ write (`must_write`). Counts are of deliveries.
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from operator import attrgetter
 from typing import Final, NamedTuple, TypeAlias
@@ -89,6 +89,12 @@ class Range:
     def size(self) -> int:
         """How many offsets."""
         return self.last - self.first + 1
+
+    def rest(self, offset: int) -> "Range":
+        """The part from this offset on; `dataclasses.replace` takes three times as long."""
+        return Range(
+            offset, self.last, self.state, self.count, self.member, self.deadline, self.next, self.is_written
+        )  # fmt: skip
 
     def is_like(self, other: "Range") -> bool:
         """Whether they are one, if they lie side by side."""
@@ -167,17 +173,18 @@ class SharePartition:
         before and between the batches have no records.
         """
         taken: list[Acquired] = []
-        hole = max(position, self.start)
+        hole, room = max(position, self.start), most
         for first, last in read:
-            room = most - sum(one.last - one.first + 1 for one in taken)
             if room <= 0:
                 break
             first = max(first, hole)
             if last < first:
                 continue
             self._archive(hole, first - 1, limits)
-            hole = last + 1
-            if not self._acquire(member, first, last, room if is_strict else last - first + 1, taken, limits, now):
+            hole, before = last + 1, len(taken)
+            goes_on = self._acquire(member, first, last, room if is_strict else last - first + 1, taken, limits, now)
+            room -= sum(one.last - one.first + 1 for one in taken[before:])
+            if not goes_on:
                 break
         self._tidy()
         return taken
@@ -369,7 +376,7 @@ class SharePartition:
             return
         one = self._ranges[at]
         if one.first < offset <= one.last:
-            self._ranges.insert(at + 1, replace(one, first=offset))
+            self._ranges.insert(at + 1, one.rest(offset))
             one.last = offset - 1
 
     def _tidy(self) -> None:

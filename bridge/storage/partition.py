@@ -23,6 +23,7 @@ from bridge.storage.append.writers import ClientSession, ProducerSequence
 from bridge.storage.error_mapping import translated
 from bridge.storage.mark_signer import MarkSigner
 from bridge.storage.offsets import OffsetIndex
+from bridge.storage.read.batches import Batch
 from bridge.storage.read.log_end import LogEnd
 from bridge.storage.read.log_reader import LogReader
 from bridge.storage.read.log_start import LogStart
@@ -350,11 +351,25 @@ class PartitionLog:
         if offset <= 0:
             return None
         with translated(reading=True):
-            found = None if self._tails.running is None else self._tails.running.slice(offset - 1, 1)
-            batch = found[0] if found else await self._search.find_offset(offset - 1)
+            batch = await self._batch_of(offset - 1)
             if batch is None:
                 return await self._search.last_position()
             return batch.position if batch.next <= offset else batch.position.before
+
+    async def entries_within(self, first: int, last: int) -> list[Position]:
+        """The entries of which every record lies from `first` to `last`, both within."""
+        with translated(reading=True):
+            batch = await self._batch_of(first)
+            end = await self.consumed_before(last + 1)
+            if batch is None or end is None:
+                return []
+            begin = batch.position if batch.base >= first else batch.position.after
+            return await self._search.positions(begin, end)
+
+    async def _batch_of(self, offset: int) -> Batch | None:
+        """The entry that holds `offset`, or the first after it; None beyond the end."""
+        found = None if self._tails.running is None else self._tails.running.slice(offset, 1)
+        return found[0] if found else await self._search.find_offset(offset)
 
     # --- life ---
 

@@ -495,6 +495,10 @@ class ShareMetrics(Families, prefix="bridge_shares_"):
     """What share groups do with the records of partitions that this node leads."""
 
     sessions = gauge("Share sessions: members of share groups that read at this node. At 2,000 new ones are refused.")
+    ranges = gauge(
+        "Stretches of offsets that share groups deal with alike: 200 bytes of memory each. At 500,000 (of a namespace) "
+        "no new records are given where a partition has more than 16."
+    )
     delivered = counter("Records given to members, each time that they are.")
     acknowledged = counters(
         "What members said of records: a rejected record is given to nobody again, a renewed one is its member's for "

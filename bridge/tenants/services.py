@@ -88,7 +88,11 @@ class NamespaceServices:
         )
         self.offsets = Offsets(self.store, self.groups, self.topics, settings, metrics, namespace=self.name)
         self._share_states = NodesShareStates(self.groups.share_states, self.store.slot_of)
-        self.shares = Shares(self._share_states, self._configs, self._share_metrics)
+        is_single = self.settings.cluster.is_single
+        persister = self.groups.share_states if is_single else self._share_states
+        self.shares = Shares(persister, self._configs, self._share_metrics, coordinates=is_single)
+        if is_single:
+            self.store.on_lost.append(self.shares.end_groups)
         self.groups.share_states.on_changed.append(self.shares.changed)
         self.groups.on_share_member_gone.append(self.shares.sessions.end)
         self._is_coordinating = True

@@ -1,8 +1,10 @@
 """A store that tells who follows committed offsets what the test says was stored."""
 
+import uuid
 from collections.abc import Callable, Iterable, Mapping
 
-from bridge.groups.store.records import OffsetKey, StoredOffset
+from bridge.groups.share.state_records import ShareState, encode
+from bridge.groups.store.records import OffsetKey, StoredGroup, StoredOffset
 from bridge.groups.store.store import OnLost, OnStored
 
 
@@ -15,15 +17,29 @@ class FakeOffsets:
         self.on_lost: list[OnLost] = []
         self.elsewhere: set[str] = set()
         self.offsets: dict[str, dict[tuple[str, int], StoredOffset]] = {}
+        self.shares: dict[str, dict[tuple[str, int], bytes]] = {}
 
     async def ready(self) -> None:
         """It always is."""
 
     def groups(self) -> Iterable[str]:
-        return self.offsets
+        return self.offsets.keys() | self.shares.keys()
 
     def stored(self, group_id: str) -> Mapping[tuple[str, int], StoredOffset]:
         return self.offsets.get(group_id, {})
+
+    def known(self, group_id: str) -> StoredGroup:
+        return StoredGroup(shares=self.shares.get(group_id, {}))
+
+    def tell_share(self, group: str, topic_id: uuid.UUID, state: ShareState | None) -> None:
+        """Of partition 0."""
+        place = topic_id.hex, 0
+        if state is None:
+            self.shares.get(group, {}).pop(place, None)
+        else:
+            self.shares.setdefault(group, {})[place] = encode(state)
+        for callback in self.on_stored:
+            callback(("share", group, *place), None)
 
     def coordinates(self, group_id: str) -> bool:
         return group_id not in self.elsewhere

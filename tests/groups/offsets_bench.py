@@ -111,6 +111,7 @@ class Members:
         self.refusal: ErrorCode | None = None
         self.refusal_in_transaction: ErrorCode | None = None
         self.forgotten: list[str] = []
+        self.looked_at: list[str] = []
 
     async def check_commit(
         self,
@@ -140,6 +141,9 @@ class Members:
 
     async def forget(self, group_id: str) -> None:
         self.forgotten.append(group_id)
+
+    async def forget_deleted_topics(self, group_id: str) -> None:
+        self.looked_at.append(group_id)
 
 
 class FewTopics:

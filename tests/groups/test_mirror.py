@@ -6,14 +6,24 @@ import uuid
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from bridge.config import Settings
 from bridge.groups.mirror import Mirror
+from bridge.groups.share.state_records import (
+    ACKNOWLEDGED,
+    ARCHIVED,
+    AVAILABLE,
+    UNINITIALIZED,
+    ShareState,
+    StateBatch,
+)
 from bridge.groups.store.records import StoredOffset
 from bridge.pulsar import Admin, PulsarClient
+from bridge.pulsar.admin.rest import topic_path
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import PulsarError
 from bridge.storage.append.deduplication import Deduplication
@@ -53,6 +63,23 @@ class Bench:
         self.offsets.tell(("offset", group, self.topic, 0), offset)
         await self.mirror.flush()
         assert self.metrics.groups.mirror_errors.value == 0
+
+    async def share(self, start: int | None, *batches: tuple[int, int, int], group: str = "mirrored-share") -> None:
+        """A share group's state is stored, or deleted; batches: first and last offset, and state."""
+        topic = await self.topics.get(self.topic)
+        assert topic is not None
+        done = tuple(StateBatch(first, last, state, 1) for first, last, state in batches)
+        self.offsets.tell_share(group, topic.id, None if start is None else ShareState(0, 0, start, done))
+        await self.mirror.flush()
+        assert self.metrics.groups.mirror_errors.value == 0
+
+    async def backlog(self, group: str = "mirrored-share") -> int | None:
+        """How many entries Pulsar's tools show as not consumed; None: there is no subscription."""
+        stats: Any = await self.admin.call(
+            "GET", f"{topic_path(self.pulsar_topic)}/stats", query={"getPreciseBacklog": "true"}
+        )
+        found = stats["subscriptions"].get(group)
+        return None if found is None else int(found["msgBacklog"])
 
     def restarted(self) -> None:
         """The process is killed, and the next one knows only what is stored."""
@@ -178,6 +205,69 @@ async def test_a_restart_moves_nothing(bench: Bench) -> None:
         bench.restarted()
         await bench.take_up()
         assert await bench.consumed() == 2
+
+
+async def test_the_backlog_of_a_share_group_is_what_is_not_done(bench: Bench) -> None:
+    """Two records an entry, of which both have to be done."""
+    await bench.append(*[2] * 10)
+    await bench.share(UNINITIALIZED)
+    assert await bench.backlog() is None
+    await bench.share(0)
+    assert await bench.backlog() == 10
+    await bench.share(4)
+    assert await bench.backlog() == 8
+    await bench.share(4, (7, 11, ACKNOWLEDGED), (12, 12, ARCHIVED), (14, 17, AVAILABLE), (18, 18, ACKNOWLEDGED))
+    assert await bench.backlog() == 6  # of entries 2 … 9 those with 8, 9 and 10, 11
+    await bench.share(4, (7, 13, ACKNOWLEDGED), (18, 19, ARCHIVED))
+    assert await bench.backlog() == 4
+    await bench.share(14, (18, 19, ARCHIVED))
+    assert await bench.backlog() == 2
+    await bench.share(20)
+    assert await bench.backlog() == 0
+
+
+async def test_a_share_group_that_is_reset_goes_back_and_has_nothing_done_beyond(bench: Bench) -> None:
+    await bench.append(*[1] * 6)
+    await bench.share(1, (3, 4, ACKNOWLEDGED))
+    assert await bench.backlog() == 3
+    await bench.share(2)  # altered: all from there on is to be done
+    assert await bench.backlog() == 4
+    await bench.share(0)
+    assert await bench.backlog() == 6
+
+
+async def test_what_a_share_group_has_done_is_shown_across_ledgers(bench: Bench) -> None:
+    await bench.append(1, 1, 1)
+    await bench.admin.unload(bench.pulsar_topic)
+    await bench.append(1, 1, 1)
+    await bench.share(1, (2, 4, ACKNOWLEDGED))
+    assert await bench.backlog() == 2
+
+
+@pytest.mark.parametrize("altered", [False, True], ids=["as it was", "altered before"])
+async def test_a_share_group_is_shown_again_after_a_kill(bench: Bench, altered: bool) -> None:
+    await bench.append(*[1] * 6)
+    await bench.share(1, (3, 4, ACKNOWLEDGED))
+    topic = await bench.topics.get(bench.topic)
+    assert topic is not None
+    bench.offsets.on_stored.clear()
+    if altered:
+        bench.offsets.tell_share("mirrored-share", topic.id, ShareState(1, 0, 1, ()))
+    bench.restarted()
+    await bench.take_up()
+    assert await bench.backlog() == (5 if altered else 3)
+
+
+async def test_a_share_group_s_subscription_goes_with_its_state(bench: Bench) -> None:
+    await bench.append(1)
+    await bench.share(1)
+    await bench.share(1, group="mirrored-other")
+    await bench.share(None)
+    assert await bench.backlog() is None
+    bench.offsets.shares.pop("mirrored-other")  # and past the mirror
+    bench.restarted()
+    await bench.take_up()
+    assert await bench.backlog("mirrored-other") is None
 
 
 async def test_an_offset_deleted_just_before_a_kill_leaves_no_subscription(bench: Bench) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from bridge.errors import KafkaError
 from bridge.groups.offsets import Committer, OffsetRetention
-from bridge.groups.store.records import StoredOffset, encode_offset, offset_key
+from bridge.groups.store.records import StoredGroup, StoredOffset, encode_offset, offset_key
 from bridge.kafka.error_codes import ErrorCode
 from bridge.storage.topics.topic import NO_ID
 from bridge.storage.visibility import Outcome
@@ -273,6 +273,13 @@ async def test_a_deleted_topic_takes_its_offsets_along(bench: Bench) -> None:
     del bench.topics.ids["t"]
     await bench.offsets.forget_topic("t")
     assert [await bench.seen(group) for group in "gh"] == [{("u", 0): 7}, {}]
+
+
+async def test_a_deleted_topic_takes_states_of_share_groups_along(bench: Bench) -> None:
+    await bench.commit("g", ("t", 0))
+    bench.store.held["shared"] = StoredGroup(shares={("0" * 32, 0): b""})
+    await bench.offsets.forget_topic("t")
+    assert bench.members.looked_at == ["shared"]
 
 
 async def test_a_topic_deleted_past_the_bridge_has_no_offsets_any_more(bench: Bench) -> None:

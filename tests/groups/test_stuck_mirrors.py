@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, cast
+from uuid import UUID
 
 import pytest
 
@@ -14,6 +15,7 @@ from bridge.groups.mirror import Mirror
 from bridge.pulsar import Admin, PulsarClient
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import Position, PulsarError
+from bridge.storage.topics.topic import NO_ID
 from bridge.storage.topics.topics import Topics
 from bridge.telemetry.metrics import Metrics
 from tests.groups.committed_offsets import FakeOffsets
@@ -73,6 +75,7 @@ class ScriptedTopic:
     name: str
     partitions: int = 1
     partitioned: bool = False
+    id: UUID = NO_ID
 
     @property
     def topic(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from tests.hostile.scene import Scene
-from tests.hostile.scenes import connections, groups, logins, requests
+from tests.hostile.scenes import connections, groups, logins, requests, shares
 
 MIB: Final = 1 << 20
 IDLE: Final = 10_000
@@ -112,4 +112,12 @@ ROWS: Final = (
     Row("S27", "a search for secrets in log, metrics, command lines, error texts", "none found",
         tests=("security/test_no_secrets.py",)),
     Row("S28", "`eval`, `pickle`, `yaml.load`; packages without hashes", "none", tests=("test_supply_chain.py",)),
+    Row("S29", "share groups: 100,000 ranges, by groups that accept every other record", "stored",
+        shares.ranges, ("shares/test_partition.py::test_beyond_the_budget_of_ranges_no_new_records_are_given",)),
+    Row("S29", "share groups: 3,000 sessions", "2,000 opened, the others refused", shares.sessions,
+        ("shares/test_bounds.py::test_the_sessions_read_only_so_many_partitions",)),
+    Row("S29", "share groups: 220 members, made-up epochs", "200 taken; errors 42, 110, 122", shares.members_and_epochs,
+        ("groups/share/test_state.py::test_a_group_is_full",)),
+    Row("S30", "streams groups: 10,000 subtopologies", "answered", shares.topologies,
+        ("groups/streams/test_topology.py",)),
 )  # fmt: skip

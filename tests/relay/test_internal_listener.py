@@ -25,35 +25,11 @@ from bridge.kafka import envelope, frames, message
 from bridge.kafka.error_codes import ErrorCode
 from bridge.node.orphans import Guard
 from bridge.relay.peers import Peer
-from bridge.requests.api import Api
 from bridge.security.acls import Operation, Permission, ResourceType
 from tests.apis.wire import ask_at
+from tests.relay.envelopes import ask, inner, peer_at
 from tests.support.one_address import OneAddress
 from tests.support.pulsar import PulsarAddress
-
-
-def _inner(api: Api, request: Any, version: int) -> envelope.Request:
-    flexible = api.is_flexible(version)
-    data = frames.request_header(api.key, version, 5, "some-client", flexible)
-    return envelope.Request(
-        request_data=data + message.encode(request, version, flexible),
-        request_principal=envelope.encode_principal(envelope.Principal(type="User", name="alice")),
-        client_host_address=envelope.encode_host("10.1.2.3"),
-    )
-
-
-async def _peer(address: str) -> Peer:
-    host, _, port = address.rpartition(":")
-    return Peer(*await asyncio.open_connection(host, int(port)))
-
-
-async def _ask(peer: Peer, api: Api, request: Any, version: int) -> Any:
-    answer = await peer.ask(_inner(api, request, version), lambda answer: None)
-    assert answer.response_data is not None, answer.error_code
-    header = 5 if api.is_flexible(version) else 4
-    assert int.from_bytes(answer.response_data[:4], "big") == 5
-    data = answer.response_data[header:]
-    return message.decode_prefix(api.response, data, version, api.is_flexible(version))[0]
 
 
 async def _raw(address: str, request: list[Any]) -> bytes:
@@ -80,7 +56,7 @@ def _join(group: str, member: str = "") -> join_group.Request:
 
 
 async def test_clients_cannot_send_envelopes(one_address: OneAddress) -> None:
-    body = message.encode(_inner(list_groups.API, list_groups.Request(), 4), 0, True)
+    body = message.encode(inner(list_groups.API, list_groups.Request(), 4), 0, True)
     assert await _raw(one_address.direct[0], frames.request(envelope.KEY, 0, 1, "", True, body)) == b""
     assert envelope.KEY not in apis.load()
 
@@ -94,11 +70,11 @@ async def test_the_internal_listener_takes_nothing_else(one_address: OneAddress)
 
 
 async def test_what_has_no_owner_is_refused_within_an_envelope(one_address: OneAddress) -> None:
-    peer = await _peer(one_address.internal[0])
+    peer = await peer_at(one_address.internal[0])
     try:
         for what, code in (
-            (_inner(metadata.API, metadata.Request(topics=None), 1), ErrorCode.UNSUPPORTED_VERSION),
-            (_inner(heartbeat.API, heartbeat.Request(group_id="", generation_id=0, member_id=""), 4), None),
+            (inner(metadata.API, metadata.Request(topics=None), 1), ErrorCode.UNSUPPORTED_VERSION),
+            (inner(heartbeat.API, heartbeat.Request(group_id="", generation_id=0, member_id=""), 4), None),
             (envelope.Request(request_data=b"?" * 20, request_principal=None, client_host_address=b""),
              ErrorCode.UNSUPPORTED_VERSION),
             (envelope.Request(request_data=b"?" * 20, request_principal=None, client_host_address=b"?"),
@@ -115,24 +91,24 @@ async def test_what_has_no_owner_is_refused_within_an_envelope(one_address: OneA
 
 async def test_a_join_that_waits_holds_up_nothing_and_members_have_their_own_address(one_address: OneAddress) -> None:
     group = "waiting"
-    peers = [await _peer(address) for address in one_address.internal]
+    peers = [await peer_at(address) for address in one_address.internal]
     try:
         for peer in peers:  # the coordinator is one of them
-            told = await _ask(peer, join_group.API, _join(group), 5)
+            told = await ask(peer, join_group.API, _join(group), 5)
             if told.error_code == ErrorCode.MEMBER_ID_REQUIRED:
                 break
-        first = await _ask(peer, join_group.API, _join(group, told.member_id), 5)
+        first = await ask(peer, join_group.API, _join(group, told.member_id), 5)
         assert first.error_code == ErrorCode.NONE
-        second = (await _ask(peer, join_group.API, _join(group), 5)).member_id
-        waiting = asyncio.ensure_future(_ask(peer, join_group.API, _join(group, second), 5))
+        second = (await ask(peer, join_group.API, _join(group), 5)).member_id
+        waiting = asyncio.ensure_future(ask(peer, join_group.API, _join(group, second), 5))
         beat = heartbeat.Request(group_id=group, generation_id=first.generation_id, member_id=first.member_id)
-        while (await _ask(peer, heartbeat.API, beat, 3)).error_code != ErrorCode.REBALANCE_IN_PROGRESS:
+        while (await ask(peer, heartbeat.API, beat, 3)).error_code != ErrorCode.REBALANCE_IN_PROGRESS:
             assert not waiting.done()
         assert not waiting.done()
-        described = await _ask(peer, describe_groups.API, describe_groups.Request(groups=[group]), 0)
+        described = await ask(peer, describe_groups.API, describe_groups.Request(groups=[group]), 0)
         assert {member.client_host for member in described.groups[0].members} == {"/10.1.2.3"}
         assert {member.client_id for member in described.groups[0].members} == {"some-client"}
-        again = await _ask(peer, join_group.API, _join(group, first.member_id), 5)
+        again = await ask(peer, join_group.API, _join(group, first.member_id), 5)
         assert again.generation_id == (await waiting).generation_id == first.generation_id + 1
     finally:
         for peer in peers:
@@ -144,9 +120,9 @@ async def test_other_nodes_do_not_pass_on_further(one_address: OneAddress) -> No
     beat = consumer_group_heartbeat.Request(group_id="elsewhere", member_id="m", member_epoch=1)
     codes = []
     for address in one_address.internal:
-        peer = await _peer(address)
+        peer = await peer_at(address)
         try:
-            codes.append((await _ask(peer, consumer_group_heartbeat.API, beat, 0)).error_code)
+            codes.append((await ask(peer, consumer_group_heartbeat.API, beat, 0)).error_code)
         finally:
             peer.close()
     assert sorted(codes).count(ErrorCode.NOT_COORDINATOR) == len(codes) - 1
@@ -168,12 +144,12 @@ def deciding(pulsar: PulsarAddress, guard: Guard, tmp_path_factory: pytest.TempP
 async def _refused(peer: Peer) -> list[int]:
     """What alice is told who may read `mine` alone."""
     groups = describe_groups.Request(groups=["mine", "other"])
-    described = (await _ask(peer, describe_groups.API, groups, 5)).groups
-    joined = await _ask(peer, join_group.API, _join("other"), 5)
-    deleted = await _ask(peer, delete_groups.API, delete_groups.Request(groups_names=["mine"]), 2)
+    described = (await ask(peer, describe_groups.API, groups, 5)).groups
+    joined = await ask(peer, join_group.API, _join("other"), 5)
+    deleted = await ask(peer, delete_groups.API, delete_groups.Request(groups_names=["mine"]), 2)
     partition = delete_records.RequestPartition(partition_index=0, offset=0)
     topic = delete_records.RequestTopic(name="t", partitions=[partition])
-    records = await _ask(peer, delete_records.API, delete_records.Request(topics=[topic], timeout_ms=1000), 2)
+    records = await ask(peer, delete_records.API, delete_records.Request(topics=[topic], timeout_ms=1000), 2)
     mine, other = sorted(described, key=lambda group: str(group.group_id))
     assert mine.error_code in (ErrorCode.NONE, ErrorCode.NOT_COORDINATOR)
     results = (other, joined, *deleted.results, *records.topics[0].partitions)
@@ -190,11 +166,11 @@ async def test_what_is_passed_on_is_decided_for_the_client_that_asks(deciding: O
     assert [one.error_code for one in created.results] == [ErrorCode.NONE]
     group = ErrorCode.GROUP_AUTHORIZATION_FAILED
     for address in deciding.internal:
-        peer = await _peer(address)
+        peer = await peer_at(address)
         try:
             while True:  # the other node hears of it within a second
                 beat = heartbeat.Request(group_id="mine", generation_id=1, member_id="m")
-                if (await _ask(peer, heartbeat.API, beat, 4)).error_code != group:
+                if (await ask(peer, heartbeat.API, beat, 4)).error_code != group:
                     break
             assert await _refused(peer) == [group, group, group, ErrorCode.TOPIC_AUTHORIZATION_FAILED]
         finally:

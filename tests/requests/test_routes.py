@@ -22,6 +22,8 @@ from bridge.apis import (
     list_transactions,
     offset_commit,
     offset_fetch,
+    share_acknowledge,
+    share_fetch,
     txn_offset_commit,
 )
 from bridge.kafka import message
@@ -63,10 +65,11 @@ class Owners:
 
 
 def test_all_that_a_coordinator_serves_is_passed_on() -> None:
-    """What leaders serve is served by every node, but for the start of a log."""
+    """What leaders serve is served by every node, but for the start of a log, and records of share groups."""
     coordinated = {api.key for api in APIS.values() if api.served_by is ServedBy.COORDINATOR}
     routed = {api.key for api in APIS.values() if api.route is not None}
-    assert routed == coordinated | {list_groups.API.key, list_transactions.API.key, delete_records.API.key}
+    others = list_groups, list_transactions, delete_records, share_fetch, share_acknowledge
+    assert routed == coordinated | {one.API.key for one in others}
 
 
 async def test_a_request_about_one_group_goes_to_its_coordinator() -> None:
@@ -157,6 +160,46 @@ def test_a_commit_that_cannot_be_passed_on_fails_in_its_partitions() -> None:
     topic = offset_commit.RequestTopic(name="t", partitions=partitions)
     request = offset_commit.Request(group_id="g1", topics=[topic])
     assert list(error_codes(unreachable(offset_commit.API, request, 8))) == [GONE, GONE]
+
+
+def _share_fetch(group: str | None = "g2", max_wait_ms: int = 300) -> share_fetch.Request:
+    return share_fetch.Request(
+        group_id=group, member_id="m", share_session_epoch=1, topics=[], forgotten_topics_data=[],
+        max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1000, max_records=1, batch_size=1,
+    )  # fmt: skip
+
+
+async def test_records_of_a_share_group_are_asked_of_its_coordinator() -> None:
+    said = share_acknowledge.Request(group_id="g1", member_id="m", share_session_epoch=1, topics=[])
+    for api, request, owner in ((share_fetch.API, _share_fetch(), 2), (share_acknowledge.API, said, 1)):
+        route = route_of(api)
+        assert await route.divided(request, Owners()) == {owner: request}
+        assert route.tells_connection
+        assert route.tells_loss
+        assert unreachable(api, request, 1).error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
+
+
+async def test_a_share_request_without_a_group_goes_somewhere() -> None:
+    class Anywhere(Owners):
+        def of_group(self, group_id: str) -> int:
+            return len(group_id)
+
+    assert list(await route_of(share_fetch.API).divided(_share_fetch(None), Anywhere())) == [0]
+
+
+def test_an_answer_of_another_node_is_no_longer_than_the_client_s_may_be() -> None:
+    route, request = route_of(share_fetch.API), _share_fetch()
+    assert route.limited(request, 1000) is request
+    assert route.limited(request, 999).max_bytes == 999
+    assert request.max_bytes == 1000
+    said = share_acknowledge.Request(group_id="g", member_id="m", share_session_epoch=1, topics=[])
+    assert route.limited(said, 1) is said
+
+
+@pytest.mark.parametrize(("wait_ms", "seconds"), [(-1, 0), (0, 0), (300, 0.3), (60_000, 0.5)])
+def test_who_would_ask_again_at_once_waits_a_moment(wait_ms: int, seconds: float) -> None:
+    assert route_of(share_fetch.API).pause(_share_fetch(max_wait_ms=wait_ms)) == seconds
+    assert route_of(heartbeat.API).pause(heartbeat.Request(group_id="g", generation_id=1, member_id="m")) == 0
 
 
 async def test_deletions_go_to_the_leaders_of_their_partitions() -> None:

@@ -45,12 +45,15 @@ class ServingNode(Member):
         bridge = self.bridge
         await bridge.client.start()
         await asyncio.gather(bridge.topics.start(), bridge.store.start())
-        ViewFollower(self.cluster, bridge.topics, self._assign)
+        self._follow()
         self._tell_topic_changes()
         await self._member.start()
         bridge.coordinator.start()
         await bridge.offsets.start()
         self.is_open = self.is_alive
+
+    def _follow(self) -> None:
+        ViewFollower(self.cluster, self.bridge.topics, self._assign)
 
     def _assign(self, mine: Collection[int], orphaned: Collection[int]) -> None:
         self.bridge.store.assign(mine, orphaned=orphaned)

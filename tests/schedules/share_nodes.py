@@ -8,6 +8,9 @@ from uuid import UUID
 
 from bridge.apis import share_fetch
 from bridge.cluster.membership.record_format import FORMAT_LEVEL
+from bridge.cluster.membership.view import Endpoint
+from bridge.cluster.one_broker import OneBroker
+from bridge.cluster.view_changes import ViewFollower
 from bridge.config import INTERNAL
 from bridge.errors import KafkaError
 from bridge.groups.configs import GroupConfigs
@@ -104,11 +107,35 @@ class ShareNode(ServingNode):
         self._context.run(self.shares.stop)
 
 
+class OneAddressNode(ShareNode):
+    """A node behind one address: it serves every partition, and leads those of the share groups that it coordinates."""
+
+    def _serve_shares(self, bridge: Bridge, between: Between) -> None:
+        configs = GroupConfigs(bridge.settings.groups, lambda group_id: _CONFIGS)
+        states = bridge.coordinator.share_states
+        self.shares = Shares(states, configs, bridge.metrics.shares, coordinates=True)
+        states.on_changed.append(self.shares.changed)
+        bridge.store.on_lost.append(self.shares.end_groups)
+        settings = bridge.settings.with_values(
+            kafka={"advertised": "all:9092"}, cluster={"addressing": "single", "internal_listen": "127.0.0.1:9095"}
+        )
+        bridge.handlers = replace(bridge.handlers, settings=settings, shares=self.shares)
+
+    def _follow(self) -> None:
+        ViewFollower(self._as_one, self.bridge.topics, self._assign, self.cluster)
+
+    def _wire(self) -> Bridge:
+        self._as_one = OneBroker(self.cluster, Endpoint("PLAINTEXT", "all", 9092))
+        return super()._wire()
+
+
 class ShareNodes(ServingNodes):
     """All of them."""
 
     loses = True
     """Some of what nodes ask each other is lost."""
+    idempotent = True
+    """Whether producers may be: behind one address their names are free when their connections are closed."""
 
     def _make(self, name: str) -> Member:
         return ShareNode(self._world, self, name)
@@ -117,6 +144,15 @@ class ShareNodes(ServingNodes):
         slot = self.all[0].bridge.store.slot_of(GROUP)
         node = self.alive[0].cluster.snapshot.coordinator(slot)
         return None if node is None else self.at(node.host)
+
+    def reached(self, leaders: Leaders, partition: int) -> ServingNode | None:
+        """Where a member asks for records, as far as it knows."""
+        return leaders.leader("t", partition)
+
+    def is_stale(self, node: ServingNode, partition: int) -> bool:
+        """Whether it does not know yet that another node gives records of a partition."""
+        epochs = [one.cluster.snapshot.leader("t", partition).epoch for one in self.alive]
+        return node.cluster.snapshot.leader("t", partition).epoch < max(epochs)
 
     async def alter(self, topic_id: UUID, start: int) -> None:
         """Let the group begin elsewhere in the topic's first partition."""
@@ -140,11 +176,30 @@ class ShareNodes(ServingNodes):
         return found
 
 
+class OneAddressNodes(ShareNodes):
+    """Those behind one address."""
+
+    idempotent = False
+
+    def _make(self, name: str) -> Member:
+        return OneAddressNode(self._world, self, name)
+
+    def reached(self, leaders: Leaders, partition: int) -> ServingNode | None:
+        """The coordinator, as the node knows it that has the member's connection."""
+        front = self.any()
+        node = None if front is None else front.cluster.snapshot.coordinator(front.bridge.store.slot_of(GROUP))
+        return None if node is None else self.at(node.host)
+
+    def is_stale(self, node: ServingNode, partition: int) -> bool:
+        """Whether it does not know yet that another node coordinates the group."""
+        return node.cluster.snapshot.version < max(one.cluster.snapshot.version for one in self.alive)
+
+
 class Told:
     """What members were told of one partition's records."""
 
-    def __init__(self, world: World, nodes: ShareNodes, topic: str, partition: int) -> None:
-        self._world, self._nodes, self._where = world, nodes, (topic, partition)
+    def __init__(self, world: World, nodes: ShareNodes, partition: int) -> None:
+        self._world, self.nodes, self._partition = world, nodes, partition
         self.done: dict[int, float] = {}
         """When each acceptance was answered without an error."""
         self.accepted: set[int] = set()
@@ -160,8 +215,7 @@ class Told:
         done_at = self.done.get(offset)
         if done_at is None or done_at >= asked_at:
             return
-        epochs = [one.cluster.snapshot.leader(*self._where).epoch for one in self._nodes.alive]
-        is_stale = node.cluster.snapshot.leader(*self._where).epoch < max(epochs)
+        is_stale = self.nodes.is_stale(node, self._partition)
         assert is_stale and asked_at - done_at < _STALE_SECONDS, (
             f"{node.name} gives {offset} at {asked_at:.3f}, {done_at:.3f} it was accepted"
         )
@@ -194,10 +248,10 @@ class ShareMember:
                 self._has.clear()
 
     def _node(self) -> ServingNode | None:
-        """The leader, as far as it knows, or any: it may lead by an old view, or be frozen."""
+        """That which gives records, as far as it knows, or any: it may go by an old view, or be frozen."""
         if self._world.chance.often(0.3):
             return self._leaders.nodes.any()
-        return self._leaders.leader("t", self._partition)
+        return self._told.nodes.reached(self._leaders, self._partition)
 
     async def poll(self, node: ServingNode, seconds: float) -> bool:
         """One request; False: the session is to be opened again."""

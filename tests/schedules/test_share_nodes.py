@@ -1,8 +1,8 @@
 """Share groups on several nodes: leaders and coordinators are killed, stopped and cut off, and what they ask is lost.
 
 What a member's acceptance was answered without an error is not given again: not at all by a node that leads, and for
-less than a second by one that does not know yet that it leads no more. In the end all is done. Who joins after offsets
-were altered is given what lies from there on, and nothing else.
+less than a second by one that does not know yet that it leads no more. In the end all is done. Behind one address the
+coordinator is the leader. Who joins after offsets were altered is given what lies from there on, and nothing else.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from tests.schedules.clients import FollowingProducer, Leaders, NodeClient
 from tests.schedules.explorer import schedules
 from tests.schedules.kafka import NOW_MS, batch
 from tests.schedules.nodes import ServingNode
-from tests.schedules.share_nodes import ShareMember, ShareNodes, Told
+from tests.schedules.share_nodes import OneAddressNodes, ShareMember, ShareNodes, Told
 from tests.schedules.world import World, full
 
 _PARTITIONS = 2
@@ -43,7 +43,15 @@ async def _befalls(world: World, nodes: ShareNodes, victim: ServingNode) -> None
 
 @schedules(30)
 async def test_what_was_accepted_is_not_given_again(world: World) -> None:
-    nodes = ShareNodes(world)
+    await _serve(world, ShareNodes(world))
+
+
+@schedules(30)
+async def test_what_was_accepted_behind_one_address_is_not_given_again(world: World) -> None:
+    await _serve(world, OneAddressNodes(world))
+
+
+async def _serve(world: World, nodes: ShareNodes) -> None:
     await nodes.start(3)
     await nodes.agree(30)
     first = nodes.alive[0]
@@ -52,11 +60,12 @@ async def test_what_was_accepted_is_not_given_again(world: World) -> None:
     producers = [
         FollowingProducer(
             world, Leaders(nodes, world), "t", f"p{partition}", world.chance.choice(nodes.alive), partition=partition,
-            producer_id=100 + partition, request_seconds=5.0, delivery_seconds=300.0, hangs_up_after=13.0,
+            producer_id=100 + partition if nodes.idempotent else -1, request_seconds=5.0, delivery_seconds=300.0,
+            hangs_up_after=13.0,
         )
         for partition in range(_PARTITIONS)
     ]  # fmt: skip
-    told = [Told(world, nodes, "t", partition) for partition in range(_PARTITIONS)]
+    told = [Told(world, nodes, partition) for partition in range(_PARTITIONS)]
     members = [
         ShareMember(world, Leaders(nodes, world), f"{name}{partition}", topic.id, told[partition], partition)
         for partition in range(_PARTITIONS)
@@ -98,7 +107,7 @@ async def test_a_leader_that_was_paused_gives_nothing_that_was_accepted_elsewher
     first = nodes.alive[0]
     topic = await first.handle(first.bridge.topics.create("t", 1))
     await world.within(30, _reached(nodes, topic.id, [-1], []), "the state is made")
-    leaders, told = Leaders(nodes, world), Told(world, nodes, "t", 0)
+    leaders, told = Leaders(nodes, world), Told(world, nodes, 0)
     await leaders.refresh("t")
     old = leaders.leader("t", 0)
     assert old is not None
@@ -136,14 +145,14 @@ async def test_who_joins_after_offsets_were_altered_is_given_what_lies_from_ther
     client = NodeClient(world, leaders, leader, "producer")
     for number in range(_RECORDS):
         assert (await client.produce("t", batch([b"%d" % number], [NOW_MS]))).error == 0
-    before = ShareMember(world, leaders, "before", topic.id, Told(world, nodes, "t", 0), 0)
+    before = ShareMember(world, leaders, "before", topic.id, Told(world, nodes, 0), 0)
     before.accepts_all = True
     reading = asyncio.ensure_future(before.run())
     await world.sleep(0.2, 8)
     reading.cancel()  # its connection stays
     start = world.chance.choice((0, _RECORDS // 2))
     await world.within(30, nodes.alter(topic.id, start), "the offset is altered")
-    told = Told(world, nodes, "t", 0)
+    told = Told(world, nodes, 0)
     after = ShareMember(world, leaders, "after", topic.id, told, 0)
     after.accepts_all = True
     reading = asyncio.ensure_future(after.run())

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from bridge.apis import share_fetch
-from bridge.config import GroupSettings
+from bridge.config import GroupSettings, Settings
 from bridge.errors import KafkaError
 from bridge.groups.configs import GroupConfigs
 from bridge.kafka.error_codes import ErrorCode
@@ -44,7 +44,7 @@ class _Bench:
         configs: Any = GroupConfigs(GroupSettings(), lambda group_id: {})
         persister: Any = None
         self._broker: Any = SimpleNamespace(
-            shares=Shares(persister, configs, ShareMetrics()), topics=self, authorization=None,
+            shares=Shares(persister, configs, ShareMetrics()), topics=self, authorization=None, settings=Settings(),
             cluster=SimpleNamespace(node_id=1, snapshot=SimpleNamespace(nodes=[])), waiting_fetches=Quota(most_waiting),
         )  # fmt: skip
         self._session: Any = SimpleNamespace(id=1, listener="", on_close=lambda key, call: True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any, cast
 from uuid import UUID
 
@@ -74,13 +75,15 @@ class _Coordinator:
 class _Bench:
     """One node with the leader and the coordinator."""
 
-    def __init__(self, **set_configs: str) -> None:
+    def __init__(self, set_configs: Mapping[str, str] | None = None, *, coordinates: bool = False) -> None:
         self.store = FakeStore()
         self.metrics = ShareMetrics()
         self.states = ShareStates(self.store)
-        configs = GroupConfigs(GroupSettings(), lambda group_id: {"share.auto.offset.reset": "earliest"} | set_configs)
+        configs = GroupConfigs(
+            GroupSettings(), lambda group_id: {"share.auto.offset.reset": "earliest", **(set_configs or {})}
+        )
         self.coordinator = _Coordinator(self.states)
-        self.shares = Shares(self.coordinator, configs, self.metrics)
+        self.shares = Shares(self.coordinator, configs, self.metrics, coordinates=coordinates)
         self.states.on_changed.append(self.shares.changed)
         self.log = _Log()
         self.session = self.shares.sessions.open("g", "a", 1)
@@ -144,7 +147,7 @@ async def test_a_renewal_waits_for_no_store() -> None:
 
 
 async def test_locks_are_not_renewed_where_the_group_does_not_let_them() -> None:
-    led = await _Bench(**{"share.renew.acknowledge.enable": "false"}).led()
+    led = await _Bench({"share.renew.acknowledge.enable": "false"}).led()
     await _acquire(led)
     assert await _code_of(led, Acknowledgement(0, 1, ACCEPT), Acknowledgement(2, 2, RENEW)) == _NOT_HAD
     await led.acknowledge("a", _ALL)
@@ -386,3 +389,68 @@ async def test_an_answer_that_was_on_its_way_when_a_member_began_to_read_counts_
     await work
     assert await _code(_acquired_when_confirmed(await bench.led())) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert await _acquire(await bench.led()) == [(1, 2, 1)]
+
+
+async def test_a_coordinator_that_leads_goes_on_whatever_the_view_is() -> None:
+    bench = _Bench(coordinates=True)
+    led = await bench.led(5)
+    assert await _acquire(led) == [(0, 2, 1)]
+    assert await bench.led(6) is led
+    await led.acknowledge("a", _ALL)
+
+
+async def test_what_is_opened_for_a_coordinator_in_an_older_view_serves_a_newer_one() -> None:
+    bench = _Bench(coordinates=True)
+    bench.coordinator.delay()
+    first, second = (asyncio.ensure_future(bench.led(epoch)) for epoch in (5, 6))
+    await bench.coordinator.has_answered.wait()
+    bench.coordinator.arrives.set()
+    assert await first is await second
+
+
+async def test_groups_that_another_node_coordinates_have_no_sessions_here() -> None:
+    bench = _Bench(coordinates=True)
+    led = await bench.led(5)
+    await _acquire(led)
+    writes = bench.store.writes
+    bench.shares.end_groups(lambda group_id: group_id == "h")
+    assert bench.session.is_open
+    bench.shares.end_groups(lambda group_id: group_id == "g")
+    assert not bench.session.is_open
+    assert led.is_closed
+    with pytest.raises(KafkaError) as raised:
+        bench.shares.sessions.next("g", "a", 1)
+    assert raised.value.code == ErrorCode.SHARE_SESSION_NOT_FOUND
+    assert bench.store.writes == writes
+    assert await bench.led(7) is not led
+
+
+async def test_what_is_opened_when_the_group_is_lost_is_not_used() -> None:
+    bench = _Bench(coordinates=True)
+    bench.coordinator.delay()
+    opening = asyncio.ensure_future(bench.led(5))
+    await bench.coordinator.has_answered.wait()
+    bench.shares.end_groups(lambda group_id: True)
+    bench.coordinator.arrives.set()
+    assert await _code(opening) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_beyond_the_budget_of_ranges_no_new_records_are_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was given before goes on, and the next ones come when there is room again."""
+    monkeypatch.setattr(partition, "MOST_RANGES", 2)
+    monkeypatch.setattr(partition, "_FEW_RANGES", 1)
+    bench = _Bench()
+    led = await bench.led()
+    found = await led.acquire("a", 2, 1 << 20, 1.0, lambda: True, is_strict=True)
+    assert found is not None
+    assert [one[:2] for one in found.acquired] == [(0, 1)]
+    await led.acknowledge("a", [Acknowledgement(1, 1, REJECT)])
+    assert bench.metrics.ranges.value == 2
+    assert await _acquire(led, "b") == []
+    await led.acknowledge("a", [Acknowledgement(0, 0, RELEASE)])
+    assert await _acquire(led, "b") == [(0, 0, 2)]
+    await led.acknowledge("b", [Acknowledgement(0, 0, ACCEPT)])
+    assert bench.metrics.ranges.value == 0
+    assert await _acquire(led, "b") == [(2, 2, 1)]
+    led.close(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    assert bench.metrics.ranges.value == 0

@@ -55,6 +55,12 @@ class ShareGroups(SubscribedGroups[ShareGroup]):
             await self._states.delete(loaded.group.id, places)
             return {topic_id for topic_id, _ in places}
 
+    async def forget_deleted_topics(self, loaded: LoadedGroup[ShareGroup]) -> None:
+        """Forget the states of topics that are no more: without members nobody would look for them."""
+        async with loaded.looking:
+            if not loaded.gone:
+                await self._forget_deleted(loaded.group.id, self._states.known(loaded.group.id))
+
     async def delete(self, loaded: LoadedGroup[ShareGroup]) -> None:
         """Delete a group without members, with the states of its partitions; NON_EMPTY_GROUP."""
         async with loaded.looking, self._states.deleting(loaded.group.id) as records:
@@ -98,7 +104,10 @@ class ShareGroups(SubscribedGroups[ShareGroup]):
         there = set(self._states.known(group_id))
         wanted = {(topic.id, number) for topic in view.topics.values() for number in range(topic.partitions)}
         await gathered(self._states.initialize(group_id, *place) for place in sorted(wanted - there))
-        deleted = await self._catalogue.deleted({topic_id for topic_id, _ in there - wanted})
+        await self._forget_deleted(group_id, there - wanted)
+
+    async def _forget_deleted(self, group_id: str, there: Collection[Place]) -> None:
+        deleted = await self._catalogue.deleted({topic_id for topic_id, _ in there})
         if deleted:
             _log.info(
                 "= share partitions of deleted topics forgotten", extra={"group": group_id, "topics": len(deleted)}

@@ -51,6 +51,19 @@ class ShareState:
     q: int = 0
     """The number of the write."""
 
+    @property
+    def done_spans(self) -> tuple[tuple[int, int], ...]:
+        """What is done at or beyond the start: offsets, both within, in order; neighbours are one."""
+        spans: list[tuple[int, int]] = []
+        for one in self.batches:
+            if one.state == AVAILABLE:
+                continue
+            if spans and spans[-1][1] + 1 == one.first:
+                spans[-1] = spans[-1][0], one.last
+            else:
+                spans.append((one.first, one.last))
+        return tuple(spans)
+
 
 class ShareWrite(NamedTuple):
     """A leader's write: the whole state, as it has it."""

@@ -206,6 +206,14 @@ class Search:
             count -= ledger.entries
         return EARLIEST
 
+    async def positions(self, first: Position, last: Position) -> list[Position]:
+        """The entries from one position to another, both included."""
+        if first.ledger == last.ledger:
+            stretches = [_LedgerRange(first.ledger, first.entry, last.entry)]
+        else:
+            stretches = await self._ranges((first.ledger, first.entry), last)
+        return [Position(one.ledger, entry) for one in stretches for entry in range(one.first, one.last + 1)]
+
     async def first_chunk(self, position: Position) -> Position:
         """The position of the first chunk of the message at `position`, or `position` if it is not chunked."""
         entry = await self._client.read_entry(self._topic, position)

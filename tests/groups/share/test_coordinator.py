@@ -11,11 +11,12 @@ from bridge.errors import KafkaError
 from bridge.groups.classic.events import Join, Leave, Sync
 from bridge.groups.consumer.model import ConsumerGroupState
 from bridge.groups.epochs.group import MemberHeartbeat
+from bridge.groups.share.state_records import UNINITIALIZED
 from bridge.groups.store.records import StoredOffset, encode_offset, offset_key
 from bridge.kafka.error_codes import ErrorCode
 from tests.groups.clock import settle
 from tests.groups.consumer.bench import error_code
-from tests.groups.fake_topics import FakeTopic
+from tests.groups.fake_topics import FakeTopic, FakeTopics
 from tests.groups.share.bench import ShareBench
 from tests.groups.share.machine import SESSION
 
@@ -73,6 +74,29 @@ async def test_deleted_topics_are_forgotten_and_those_that_nobody_subscribes_to_
     await bench.clock.advance(6)
     await bench.beat("m", 2)
     assert bench.states == [("t", 0), ("t", 1), ("u", 0)]
+
+
+@pytest.mark.parametrize("restart", [False, True], ids=["in memory", "restarted"])
+async def test_a_group_without_members_forgets_deleted_topics_and_inherits_nothing(restart: bool) -> None:
+    bench = ShareBench(topics=FakeTopics(t=2, u=1))
+    await bench.join(topics="tu")
+    await bench.groups.share_states.alter("g", bench.topics.here["t"].id, 0, 50)
+    await bench.beat("m", -1)
+    bench.topics.here["t"] = FakeTopic(2)
+    bench = bench.restarted() if restart else bench
+    await bench.groups.forget_deleted_topics("g")
+    assert bench.states == [("u", 0)]
+    await bench.join(topics="tu")
+    assert bench.states == [("t", 0), ("t", 1), ("u", 0)]
+    summary = await bench.groups.share_states.summary("g", bench.topics.here["t"].id, 0)
+    assert summary is not None
+    assert summary.start == UNINITIALIZED
+
+
+async def test_what_is_no_share_group_has_no_states_to_forget() -> None:
+    bench = ShareBench()
+    await bench.groups.forget_deleted_topics("g")
+    assert bench.store.stored == {}
 
 
 async def test_a_topic_that_cannot_be_looked_for_is_kept() -> None:
