@@ -32,6 +32,7 @@ _DETAIL_SECONDS: Final = 2.0
 _MOST_TOLD: Final = 5_000
 """Rows of one view that a node tells the others."""
 _MOST_ALERTS: Final = 100
+_DETAIL: Final = "(details)"
 
 _log = log.get(__name__)
 
@@ -53,6 +54,7 @@ class NodeStatus:
         self._records = records.RecordLook()
         self._watching: asyncio.Task[None] | None = None
         self._told: dict[str, list[Told]] = {}
+        """What the others have said last, by view, or for the details of one thing: who is silent is among them."""
         growth = topics.Growth()
         now = self._now
         self._own = {
@@ -120,16 +122,16 @@ class NodeStatus:
             found["overview"] = await self._overview()
         elif query.view == "records":
             found["item"] = {"name": query.item, "found": await self._look_at_records(query)}
-        elif query.view in self._tables:
+        elif query.view not in self._tables:
+            raise BadQuery("there is no such view")
+        elif not query.item:
             table = self._tables[query.view]
             found["table"] = (await table.page(query.search, query.sort, query.page))._asdict()
-        else:
-            raise BadQuery("there is no such view")
-        if query.item and query.view != "records":
-            if query.view not in self._details:
-                raise BadQuery("this view has no details")
+        elif query.view in self._details:
             found["item"] = {"name": query.item, "found": await self._details[query.view](query)}
-        told = self._told.get(query.view, ())
+        else:
+            raise BadQuery("this view has no details")
+        told = self._told.get(_DETAIL if query.item else query.view, ())
         found["silent"] = [{"node": one.node, "name": one.name, "reason": one.reason} for one in told if one.reason]
         return {"workers": [], "worker": None, "answer": found}
 
@@ -203,7 +205,7 @@ class NodeStatus:
     async def _all_rows(self, view: str) -> list[tuple[int, Iterable[Mapping[str, Any]]]]:
         """The rows of each node that has told them."""
         own = self._node.cluster.node_id if self._node.cluster is not None else 0
-        told = [(one.node, one.content["rows"]) for one in self._told.get(view, ()) if one.content is not None]
+        told = [(one.node, one.content.get("rows", ())) for one in self._told.get(view, ()) if one.content is not None]
         return [(own, await self._own_rows(view)), *told]
 
     async def _nodes(self) -> list[Row]:
@@ -231,28 +233,31 @@ class NodeStatus:
 
     async def _topic(self, query: Query) -> object:
         asked = Query(view="topics", item=query.item)
-        self._told["topics"] = told = await self._others.ask(asked, _DETAIL_SECONDS)
+        self._told[_DETAIL] = told = await self._others.ask(asked, _DETAIL_SECONDS)
         await self._catalogue.refresh()
-        known = [await self._own_detail(asked), *(one.content["item"] for one in told if one.content is not None)]
+        known = [await self._own_detail(asked), *(one.content.get("item") for one in told if one.content is not None)]
         found = self._catalogue.detail(query.item, query.page, [one for one in known if isinstance(one, dict)])
         return None if found is None else {**found, "shows_records": self._node.settings.http.show_records}
 
     async def _group(self, query: Query) -> object:
         asked = Query(view="groups", item=query.item, page=query.page)
+        self._told[_DETAIL] = []
         found = await self._own_detail(asked)
         if found is not None:
             return found
         node = next((row["node"] for row in await self._tables["groups"].current() if row["name"] == query.item), None)
         told = None if node is None else await self._others.ask_one(int(node), asked, _DETAIL_SECONDS)
-        return None if told is None or told.content is None else told.content["item"]
+        if told is None:
+            return None
+        self._told[_DETAIL] = [told]
+        return None if told.content is None else told.content.get("item")
 
     async def _event(self, query: Query) -> object:
         asked = Query(view="events", item=query.item)
         own = self._node.cluster.node_id if self._node.cluster is not None else 0
+        self._told[_DETAIL] = others_ = await self._others.ask(asked, _DETAIL_SECONDS)
         told = [(own, await self._own_detail(asked))]
-        told += [
-            (one.node, one.content["item"]) for one in await self._others.ask(asked, _DETAIL_SECONDS) if one.content
-        ]
+        told += [(one.node, one.content.get("item")) for one in others_ if one.content is not None]
         return events.of_kind(query.item, told)
 
     async def _look_at_records(self, query: Query) -> object:
@@ -315,8 +320,9 @@ class NodeStatus:
     def _all_alerts(self) -> list[dict[str, object]]:
         """Those that fire, on whichever node: the critical ones first."""
         own = self._node.cluster.node_id if self._node.cluster is not None else 0
-        told = [(one.node, one.content["alerts"]) for one in self._told["overview"] if one.content is not None]
-        found = [{**one, "node": node} for node, of in ((own, self._standing()["alerts"]), *told) for one in of]
+        of_all = [(own, [one._asdict() for one in self._alerts.firing()])]
+        of_all += [(one.node, one.content["alerts"]) for one in self._told["overview"] if one.content is not None]
+        found = [{**one, "node": node} for node, of in of_all for one in of]
         return sorted(found, key=lambda one: (one["severity"] != "critical", one["since"]))[:_MOST_ALERTS]
 
     def _counters(self) -> dict[str, float | None]:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bridge.config import INTERNAL
-from bridge.errors import KafkaError
+from bridge.errors import BridgeError, KafkaError
 from bridge.http.status.query import BadQuery, Query, parse
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import message
@@ -28,6 +28,8 @@ _PATIENCE_SECONDS: Final = 0.5
 """For so long a page waits for other nodes; what comes later is in the next one."""
 _AGAIN_SECONDS: Final = 10.0
 """Until a node that gave no answer is asked again."""
+_LASTS_SECONDS: Final = 30.0
+"""An answer is shown for no longer than this, while the next is waited for."""
 _MOST_ANSWERS: Final = 128
 _NO_LISTENER: Final = "it cannot be asked: that takes cluster.internal_listen, on every node"
 
@@ -89,11 +91,18 @@ class Told(NamedTuple):
 
 
 class _Answer:
+    """A node's last answer to one question."""
+
     def __init__(self) -> None:
         self.at = self.failed_at = float("-inf")
         self.content: Mapping[str, Any] | None = None
         self.reason = ""
         self.asking: asyncio.Task[None] | None = None
+
+    @property
+    def latest(self) -> Mapping[str, Any] | None:
+        """The content, unless it is of long ago."""
+        return self.content if loop_time() - self.at <= _LASTS_SECONDS else None
 
 
 class OtherPages:
@@ -114,7 +123,7 @@ class OtherPages:
             for one, member in members.items()
             if member.endpoint_at(INTERNAL) is not None and self._node.other_nodes is not None
         }
-        waiting = [one.asking for one in found.values() if one.asking is not None and one.content is None]
+        waiting = [one.asking for one in found.values() if one.asking is not None and one.latest is None]
         if waiting:
             await asyncio.wait(waiting, timeout=_PATIENCE_SECONDS)
         return [self._told(one, member.name, found.get(one)) for one, member in members.items()]
@@ -158,9 +167,8 @@ class OtherPages:
             if others is not None:
                 response: Response = await others.ask(node, _ASKED, Request(query=query.encoded), 0)
                 answer.content, answer.at, answer.reason = json.loads(response.content), loop_time(), ""
-        except (KafkaError, ValueError) as error:
-            text = error.message if isinstance(error, KafkaError) else ""
-            answer.content, answer.failed_at, answer.reason = None, loop_time(), text or "it does not answer"
+        except (BridgeError, OSError, ValueError) as error:
+            answer.content, answer.failed_at, answer.reason = None, loop_time(), str(error) or "it does not answer"
         finally:
             answer.asking = None
 
@@ -168,4 +176,5 @@ class OtherPages:
     def _told(node: int, name: str, answer: _Answer | None) -> Told:
         if answer is None:
             return Told(node, name, None, _NO_LISTENER)
-        return Told(node, name, answer.content, "" if answer.content is not None else answer.reason or "not yet")
+        content = answer.latest
+        return Told(node, name, content, "" if content is not None else answer.reason or "it has not answered yet")

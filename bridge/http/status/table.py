@@ -101,13 +101,13 @@ def select(rows: Sequence[Row], searched: Sequence[str], search: str, sort: str)
     words = search.lower().split()
     found = [row for row in rows if _has(row, searched, words)] if words else list(rows)
     column, reverse = sort.removeprefix("-"), sort.startswith("-")
-    known = [row for row in found if row[column] is not None]
+    known = [row for row in found if row.get(column) is not None]
     known.sort(key=lambda row: _key(row[column]), reverse=reverse)
-    return known + [row for row in found if row[column] is None]
+    return known + [row for row in found if row.get(column) is None]
 
 
 def _has(row: Row, searched: Sequence[str], words: Sequence[str]) -> bool:
-    text = " ".join([str(row[column]) for column in searched]).lower()
+    text = " ".join([str(row.get(column) or "") for column in searched]).lower()
     return all(word in text for word in words)
 
 

@@ -165,6 +165,9 @@ class Catalogue:
         self._names: list[str] = []
         self._named_at = float("-inf")
         self._naming: asyncio.Task[None] | None = None
+        self._counted_in: ClusterSnapshot | None = None
+        self._counted: dict[tuple[str, int], str] = {}
+        """The leaders of topics that were shown, in this snapshot."""
         self._facts = Lately(self._ask_facts, _FACTS_SECONDS)
         self._configs = Lately(self._ask_configs, _FACTS_SECONDS)
         self._bounds = Lately(self._ask_bounds, _ENDS_SECONDS)
@@ -247,8 +250,14 @@ class Catalogue:
         cluster = self._node.cluster
         if cluster is None or not partitions:
             return None
-        owners = Counter(cluster.snapshot.leader(topic, number).owner for number in range(partitions))
-        return ", ".join(f"{'none' if one == NO_NODE else one}: {led}" for one, led in sorted(owners.items()))
+        if self._counted_in is not cluster.snapshot:
+            self._counted_in, self._counted = cluster.snapshot, {}
+        found = self._counted.get((topic, partitions))
+        if found is None:
+            owners = Counter(cluster.snapshot.leader(topic, number).owner for number in range(partitions))
+            found = ", ".join(f"{'none' if one == NO_NODE else one}: {led}" for one, led in sorted(owners.items()))
+            self._counted[topic, partitions] = found
+        return found
 
     # ---- what Pulsar is asked ----------------------------------------------------------------------------------------
 

@@ -193,7 +193,7 @@ def photograph(browser: Browser, url: str) -> None:
             let_pass(10.0)  # a rate needs two looks
             taken(page, view.partition("?")[0])
         page.goto(f"{url}/#/groups?item={page.evaluate(GROUP_WITH_LAG)}")
-        expect(page.locator("svg")).to_be_visible(timeout=120_000)  # two samples, of half a minute each
+        expect(page.locator(".history svg")).to_be_visible(timeout=120_000)  # two samples, of half a minute each
         taken(page, "group")
         page.goto(f"{url}/#/topics?item={topic_names()[0]}")
         expect(page.get_by_role("region", name="Configs").locator("tbody tr").first).to_be_visible(timeout=30_000)

@@ -123,7 +123,7 @@ function showSilent(silent) {
   list.hidden = !text.length;
   if (list.dataset.text === text.join("\n")) return;
   list.dataset.text = text.join("\n");
-  list.replaceChildren(...text.map((one) => el("li", { class: "warn" }, one)));
+  list.replaceChildren(...text.map((one) => el("p", { class: "warn" }, one)));
 }
 
 function showWorkers(workers, worker) {

@@ -29,6 +29,7 @@ export function recordsPage(state, back) {
   choose();
 
   async function look() {
+    if (button.getAttribute("aria-disabled")) return;
     const query = new URLSearchParams({ view: "records", item: state.item, partition: partition.value || 0, start: start.value });
     if (start.value === "offset") query.set("at", offset.value || 0);
     if (start.value === "time") query.set("at", time.value ? new Date(time.value).getTime() : 0);

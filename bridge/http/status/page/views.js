@@ -49,7 +49,7 @@ function lag(row) {
 
 function records(row) {
   const known = shown("count", row.records);
-  return row.records !== null && row.counted < row.partitions ? `≥ ${known}` : known;
+  return row.records != null && row.counted < row.partitions ? `≥ ${known}` : known;
 }
 
 const look = (row) => (row.look ? ["records", { item: row.topic, partition: row.partition }, "Look"] : null);
@@ -220,7 +220,7 @@ export function line(points, width, height, label) {
   const at = (value, index) => `${((index * (width - 2)) / (points.length - 1) + 1).toFixed(1)},`
     + `${(height - 2 - (value * (height - 4)) / most).toFixed(1)}`;
   const make = (tag, attributes) => {
-    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    const made = document.createElementNS(document.getElementById("pen").namespaceURI, tag);
     for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
     return made;
   };
