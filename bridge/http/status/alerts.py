@@ -82,14 +82,15 @@ class Numbers:
 
     def __init__(self, metrics: "Metrics") -> None:
         self.metrics = metrics
-        self.now = 0.0
+        self.now = self.wall = 0.0
+        """Of the last look: a clock that never goes back, and Unix time."""
         self._counts: deque[Counts] = deque()
         self._committed: dict[tuple[str, str, str, int], _Group] = {}
         self._lags: dict[tuple[str, str, str], deque[tuple[float, int]]] = {}
 
-    def look(self, now: float) -> None:
+    def look(self, now: float, wall: float) -> None:
         """Take the numbers of this moment."""
-        metrics, self.now = self.metrics, now
+        metrics, self.now, self.wall = self.metrics, now, wall
         produce = metrics.api(_PRODUCE)
         self._counts.append(
             Counts(
@@ -245,14 +246,14 @@ def _certificates(numbers: Numbers) -> Found:
     metrics = numbers.metrics
     for ends in (metrics.tls.certificate_expires_seconds, metrics.pulsar.certificate_expires_seconds):
         for name, at in dict(ends).items():
-            if at - numbers.now < 7 * _DAY:
-                yield name, f"the certificate ends in {(at - numbers.now) / _DAY:.1f} days"
+            if at - numbers.wall < 7 * _DAY:
+                yield name, f"the certificate ends in {(at - numbers.wall) / _DAY:.1f} days"
 
 
 def _tokens(numbers: Numbers) -> Found:
     for source, at in dict(numbers.metrics.pulsar.token_expires_seconds).items():
-        if source != "oauth2" and at - numbers.now < 3 * _DAY:
-            yield source, f"the token for Pulsar ends in {(at - numbers.now) / _DAY:.1f} days"
+        if source != "oauth2" and at - numbers.wall < 3 * _DAY:
+            yield source, f"the token for Pulsar ends in {(at - numbers.wall) / _DAY:.1f} days"
 
 
 def _node_missing(numbers: Numbers) -> Found:
@@ -333,16 +334,18 @@ RULES: Final = (
 class Alerts:
     """Which rules hold, and since when."""
 
-    def __init__(self, metrics: "Metrics", wall: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, metrics: "Metrics", clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time
+    ) -> None:
         self._numbers = Numbers(metrics)
-        self._wall = wall
+        self._clock, self._wall = clock, wall
         self._held: dict[tuple[str, str], tuple[float, str]] = {}
         """By rule and name: since when, and what is told."""
 
     def look(self) -> None:
         """Look at the numbers of now."""
-        now = self._wall()
-        self._numbers.look(now)
+        now = self._clock()
+        self._numbers.look(now, self._wall())
         self._held = {
             (rule.name, what): (self._held.get((rule.name, what), (now, ""))[0], text)
             for rule in RULES
@@ -351,10 +354,11 @@ class Alerts:
 
     def firing(self) -> list[Firing]:
         """Those that have held for as long as their rules say, the critical ones first."""
+        numbers = self._numbers
         found = [
-            Firing(rule.name, rule.severity, f"{what}: {text}" if what else text, since)
+            Firing(rule.name, rule.severity, f"{what}: {text}" if what else text, numbers.wall - (numbers.now - since))
             for rule in RULES
             for (name, what), (since, text) in self._held.items()
-            if name == rule.name and self._numbers.now - since >= rule.seconds
+            if name == rule.name and numbers.now - since >= rule.seconds
         ]
         return sorted(found, key=lambda one: (one.severity != "critical", one.since))

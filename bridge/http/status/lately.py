@@ -24,7 +24,7 @@ class Lately(Generic[K, V]):
     """
 
     def __init__(self, ask: Callable[[K], Awaitable[V]], seconds: float, pause: float = 0.2, at_once: int = 2) -> None:
-        """`ask` may raise BridgeError or OSError. `seconds`: after so many an answer is asked anew; `pause`:
+        """`ask` may raise BridgeError, OSError or ValueError. `seconds`: after so many an answer is asked anew; `pause`:
         between two questions of each of the `at_once` that ask."""
         self._ask = ask
         self._seconds = seconds
@@ -65,7 +65,7 @@ class Lately(Generic[K, V]):
             try:
                 async with asyncio.timeout(_ANSWER_SECONDS):
                     self._keep(key, await self._ask(key))
-            except (BridgeError, OSError):  # TimeoutError is an OSError
+            except (BridgeError, OSError, ValueError):  # TimeoutError is an OSError
                 self._keep(key, before)
             await asyncio.sleep(self._pause)
 

@@ -30,7 +30,7 @@ class Watched:
     def __init__(self) -> None:
         self.metrics = Metrics("python")
         self.clock = Clock()
-        self.alerts = Alerts(self.metrics, self.clock)
+        self.alerts = Alerts(self.metrics, self.clock, self.clock)
 
     def pass_seconds(self, seconds: float) -> None:
         """Looks every 15 seconds; Pulsar acknowledges heartbeats meanwhile."""
