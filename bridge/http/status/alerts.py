@@ -133,14 +133,15 @@ class Numbers:
             before = self._committed.get(key)
             same = before is not None and before.committed == lag.committed
             committed[key] = before if before is not None and same else _Group(lag.committed, self.now)
-            of = sums.get(key[:3], 0)
-            sums[key[:3]] = None if of is None or lag.records is None else of + max(0, lag.records)
+            topic = lag.namespace, lag.group, lag.topic
+            of = sums.get(topic, 0)
+            sums[topic] = None if of is None or lag.records is None else of + max(0, lag.records)
         self._committed = committed
         known = {key: records for key, records in sums.items() if records is not None}
         most = int(_GROUP_SECONDS / LOOK_SECONDS) + 1
-        self._lags = {key: self._lags.get(key) or deque(maxlen=most) for key in known}
-        for key, records in known.items():
-            self._lags[key].append((self.now, records))
+        self._lags = {topic: self._lags.get(topic) or deque(maxlen=most) for topic in known}
+        for topic, records in known.items():
+            self._lags[topic].append((self.now, records))
 
     def growing(self) -> Found:
         """Groups that are more than 1000 records behind in a topic, and fall further behind."""

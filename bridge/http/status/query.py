@@ -7,7 +7,7 @@ MOST_BYTES: Final = 4096
 MOST_SEARCHED: Final = 200
 _MOST_PAGE: Final = 1_000_000
 _NAMES: Final = frozenset(
-    {"view", "search", "sort", "page", "item", "worker", "partition", "start", "at", "key", "count"}
+    {"view", "search", "sort", "page", "item", "worker", "partition", "start", "at", "key", "most"}
 )
 STARTS: Final = ("newest", "offset", "time")
 
@@ -35,7 +35,7 @@ class Query(NamedTuple):
     """The offset, or the time in ms."""
     key: str = ""
     """Of the records that are wanted; empty: all."""
-    count: int = 0
+    most: int = 0
     """How many at most; 0: as many as are usual."""
     node: int | None = None
     """Within a node: the only one to be asked. It is never in an address."""
@@ -71,13 +71,13 @@ def parse(target: bytes) -> Query:
         start=_start(values_of.get("start", "")),
         at=_number(values_of.get("at", "0"), 2**63 - 1),
         key=values_of.get("key", ""),
-        count=_number(values_of.get("count", "0")),
+        most=_number(values_of.get("most", "0")),
     )
 
 
 def _number(text: str, most: int = _MOST_PAGE) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= max(7, len(str(most)))):
-        raise BadQuery("a number is needed for page, worker, partition, at and count")
+        raise BadQuery("a number is needed for page, worker, partition, at and most")
     return min(int(text), most)
 
 

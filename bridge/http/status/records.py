@@ -126,7 +126,7 @@ class RecordLook:
         if known is None or end is None or number >= known.partitions:
             raise BadQuery("there is no such partition")
         start = await logs.start(topic, number, end)
-        most = min(query.count or USUAL_RECORDS, MOST_RECORDS)
+        most = min(query.most or USUAL_RECORDS, MOST_RECORDS)
         since = max(start, end.offset - (_BACK if query.key else most))
         if query.start == "offset":
             since = max(start, query.at)

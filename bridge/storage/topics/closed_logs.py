@@ -3,7 +3,7 @@
 Nothing is opened for it, created or kept: each question is a reader that lasts for one answer.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Final, NamedTuple
 
 from bridge.pulsar.admin import NotFound
@@ -103,7 +103,7 @@ class ClosedLogs:
         batch = None if search is None else await search.find_time(timestamp)
         return None if batch is None else batch.base
 
-    async def entries(self, topic: str, partition: int, offset: int) -> AsyncIterator["StoredBatch"]:
+    async def entries(self, topic: str, partition: int, offset: int) -> AsyncGenerator["StoredBatch", None]:
         """The entries from the one that holds an offset on, up to the end there is now, and who wrote each.
 
         One reader of Pulsar, for as long as the iterator is open: close it. Raises BridgeError.

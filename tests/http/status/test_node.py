@@ -8,6 +8,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 from urllib.parse import urlencode
@@ -23,7 +24,7 @@ from bridge.pulsar.admin.rest import RestClient
 from bridge.pulsar.connection.broker_connection import BrokerConnection, Delay
 from bridge.telemetry import log
 from bridge.telemetry.metrics import Lag
-from tests.support.bridges import BridgeThread, settings_for, started_nodes
+from tests.support.bridges import BridgeThread, Overrides, settings_for, started_nodes
 from tests.support.foreign import until
 from tests.support.pulsar import PulsarAddress
 
@@ -36,7 +37,7 @@ VIEWS = (
 @pytest.fixture(scope="module")
 def nodes(pulsar: PulsarAddress) -> Iterator[list[BridgeThread]]:
     """Two nodes that ask each other, a topic of four partitions, a group of each protocol that has read half of it."""
-    overrides = {"kafka": {"default_partitions": 4}, "cluster": {"internal_listen": "127.0.0.1:0"}}
+    overrides: Overrides = {"kafka": {"default_partitions": 4}, "cluster": {"internal_listen": "127.0.0.1:0"}}
     settings = settings_for(pulsar, pulsar.create_namespace(), overrides)
     with started_nodes(settings) as nodes:
         bootstrap = ",".join(node.kafka for node in nodes)
@@ -63,6 +64,10 @@ def consumed(bootstrap: str, protocol: str) -> Consumer:
         assert message.error() is None
     consumer.commit(asynchronous=False)
     return consumer
+
+
+def all_are_ready(node: BridgeThread) -> bool:
+    return [one["health"] for one in rows(node, "nodes")] == ["Ready"] * 2
 
 
 def well(node: BridgeThread) -> dict[str, Any]:
@@ -115,7 +120,7 @@ def test_each_node_shows_all_nodes(nodes: list[BridgeThread]) -> None:
         assert [one["here"] for one in found] == [number == node.node_id for number in (0, 1)]
         assert sum(one["partition_slots"] for one in found) == 4096
         assert [one["role"] for one in found].count("controller") == 1
-        assert until(lambda node=node: [one["health"] for one in rows(node, "nodes")] == ["Ready"] * 2, 60)
+        assert until(partial(all_are_ready, node), 60)
 
 
 def test_brokers_have_their_delay(nodes: list[BridgeThread]) -> None:
@@ -210,7 +215,7 @@ def test_the_overview_counts_what_the_cluster_has(nodes: list[BridgeThread]) -> 
         return overview["topics"] >= 1 and overview["groups"] == 2 and worst is not None and worst["lag"] > 0
 
     for node in nodes:
-        assert until(lambda node=node: is_counted(node), 60)
+        assert until(partial(is_counted, node), 60)
 
 
 def test_events_of_one_kind_are_one_row_and_each_is_in_its_details(nodes: list[BridgeThread]) -> None:

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, KafkaAdminClient, ResourcePattern, ResourceType
 
+from bridge.security.quotas.entities import checked_entity, checked_key
 from bridge.security.records import quota_record, user_record
 from bridge.security.sasl.credentials import ScramCredential
+from bridge.standalone.ports import HOST
 from tests.support.bridges import BridgeThread, settings_for
 from tests.support.foreign import until
 from tests.support.pulsar import PulsarAddress
@@ -19,7 +21,8 @@ from tests.support.pulsar import PulsarAddress
 
 @pytest.fixture(scope="module")
 def bridge(pulsar: PulsarAddress) -> Iterator[BridgeThread]:
-    overrides = {"kafka": {"authorizer": "kafka", "super_users": "User:ANONYMOUS"}}
+    listeners = f"PLAINTEXT://{HOST}:0,SASL_PLAINTEXT://{HOST}:0"
+    overrides = {"kafka": {"listeners": listeners, "authorizer": "kafka", "super_users": "User:ANONYMOUS"}}
     running = BridgeThread(settings_for(pulsar, pulsar.create_namespace(), overrides))
     running.start()
     yield running
@@ -43,9 +46,11 @@ def test_acls_are_shown_in_kafkas_words(bridge: BridgeThread) -> None:
 
 
 def test_quotas_are_shown_with_their_entities(bridge: BridgeThread) -> None:
-    record = quota_record((("user", "alice"), ("client-id", None)), "producer_byte_rate", 1000.0)
+    entity = checked_entity([("user", "alice"), ("client-id", None)])
+    record = quota_record(entity, checked_key(entity, "producer_byte_rate", 1000.0), 1000.0)
     bridge.call(bridge.server.security.change_quotas([record]))
-    assert until(lambda: "user alice, client-id (default)" in text_of(bridge, "quotas"), 60)
+    assert until(lambda: "user alice" in text_of(bridge, "quotas"), 60)
+    assert "client-id (default)" in text_of(bridge, "quotas")
     assert "producer_byte_rate" in text_of(bridge, "quotas")
 
 

@@ -19,7 +19,7 @@ def test_all_parts_are_read() -> None:
 
 
 def test_where_records_begin_is_read() -> None:
-    target = b"/api/state?view=records&item=orders&partition=3&start=time&at=1764382000000&key=0xff&count=7"
+    target = b"/api/state?view=records&item=orders&partition=3&start=time&at=1764382000000&key=0xff&most=7"
     found = parse(target)
     assert found == Query("records", "", "", 1, "orders", None, 3, "time", 1764382000000, "0xff", 7)
 
@@ -71,6 +71,8 @@ def test_any_bytes_are_a_query_or_none(query: bytes) -> None:
         st.sampled_from(["", "offset", "time"]),
         st.integers(0, 2**62),
         st.text(st.characters(codec="utf-8"), max_size=100),
+        st.integers(0, 1000),
+        st.none(),
     )
 )
 def test_a_worker_is_asked_what_the_supervisor_was(query: Query) -> None:

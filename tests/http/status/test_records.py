@@ -20,7 +20,7 @@ from bridge.config import HttpSettings
 from bridge.errors import SettingsError
 from bridge.http.status.query import BadQuery
 from bridge.http.status.records import MOST_RECORDS, indented, shown, wanted_key
-from tests.support.bridges import BridgeThread, settings_for
+from tests.support.bridges import BridgeThread, Overrides, settings_for
 from tests.support.foreign import until
 from tests.support.pulsar import PulsarAddress
 
@@ -92,7 +92,7 @@ def test_they_are_shown_only_behind_a_token() -> None:
 @pytest.fixture(scope="module")
 def bridge(pulsar: PulsarAddress) -> Iterator[BridgeThread]:
     """With a topic of one partition: 30 records of a Kafka client, then one of Pulsar's."""
-    overrides = {"http": {"show_records": True, "token": TOKEN}, "kafka": {"default_partitions": 1}}
+    overrides: Overrides = {"http": {"show_records": True, "token": TOKEN}, "kafka": {"default_partitions": 1}}
     running = BridgeThread(settings_for(pulsar, pulsar.create_namespace(), overrides))
     running.start()
     try:
@@ -131,7 +131,7 @@ def offsets(found: dict[str, Any]) -> list[int]:
 
 
 def test_the_newest_with_their_writer_headers_and_times(bridge: BridgeThread) -> None:
-    found = look(bridge, count=3)
+    found = look(bridge, most=3)
     assert (offsets(found), found["start"], found["end"]) == ([28, 29, 30], 0, 31)
     kafka, pulsars = found["records"][1:]
     assert (kafka["writer"], kafka["timestamp"], kafka["key"]["text"]) == ("Kafka", 1_000_029, "key 2")
@@ -144,9 +144,9 @@ def test_the_newest_with_their_writer_headers_and_times(bridge: BridgeThread) ->
 
 
 def test_from_an_offset_and_on_to_the_end(bridge: BridgeThread) -> None:
-    found = look(bridge, start="offset", at=4, count=5)
+    found = look(bridge, start="offset", at=4, most=5)
     assert (offsets(found), found["next"]) == ([4, 5, 6, 7, 8], 9)
-    assert offsets(look(bridge, start="offset", at=found["next"], count=100)) == list(range(9, 31))
+    assert offsets(look(bridge, start="offset", at=found["next"], most=100)) == list(range(9, 31))
     assert offsets(look(bridge, start="offset", at=31)) == []
 
 
@@ -156,8 +156,8 @@ def test_from_a_time(bridge: BridgeThread) -> None:
 
 
 def test_by_key(bridge: BridgeThread) -> None:
-    assert offsets(look(bridge, key="key 0", count=2)) == [27, 30]
-    assert offsets(look(bridge, key="0x" + b"key 1".hex(), start="offset", at=0, count=100)) == list(range(1, 30, 3))
+    assert offsets(look(bridge, key="key 0", most=2)) == [27, 30]
+    assert offsets(look(bridge, key="0x" + b"key 1".hex(), start="offset", at=0, most=100)) == list(range(1, 30, 3))
     assert offsets(look(bridge, key="no such key")) == []
 
 
@@ -184,7 +184,7 @@ def test_no_more_are_shown_than_is_allowed(bridge: BridgeThread) -> None:
     for _ in range(2 * MOST_RECORDS):
         producer.produce("many", b"x" * 20_000)
     assert producer.flush(30) == 0
-    found = fetched(bridge, item="many", count=100_000, start="offset")["answer"]["item"]["found"]
+    found = fetched(bridge, item="many", most=100_000, start="offset")["answer"]["item"]["found"]
     assert len(found["records"]) == MOST_RECORDS
     assert {len(one["value"]["text"]) for one in found["records"]} == {4096}
 

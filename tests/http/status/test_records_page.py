@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from tests.http.status.test_page import HOSTILE
 from tests.support import browser as browsers
-from tests.support.bridges import BridgeThread, settings_for
+from tests.support.bridges import BridgeThread, Overrides, settings_for
 from tests.support.browser import Watched
 from tests.support.pulsar import PulsarAddress
 
@@ -21,7 +21,7 @@ VALUES = (*HOSTILE, *(json.dumps({"name": one}) for one in HOSTILE))
 
 @pytest.fixture(scope="module")
 def bridge(pulsar: PulsarAddress) -> Iterator[BridgeThread]:
-    overrides = {"http": {"show_records": True, "token": TOKEN}, "kafka": {"default_partitions": 1}}
+    overrides: Overrides = {"http": {"show_records": True, "token": TOKEN}, "kafka": {"default_partitions": 1}}
     running = BridgeThread(settings_for(pulsar, pulsar.create_namespace(), overrides))
     running.start()
     producer = Producer({"bootstrap.servers": running.kafka})
