@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, KafkaAdminClient, ResourcePattern, ResourceType
 
+from bridge.config import Settings
 from bridge.security.quotas.entities import checked_entity, checked_key
 from bridge.security.records import quota_record, user_record
 from bridge.security.sasl.credentials import ScramCredential
@@ -22,8 +23,11 @@ from tests.support.pulsar import PulsarAddress
 @pytest.fixture(scope="module")
 def bridge(pulsar: PulsarAddress) -> Iterator[BridgeThread]:
     listeners = f"PLAINTEXT://{HOST}:0,SASL_PLAINTEXT://{HOST}:0"
-    overrides = {"kafka": {"listeners": listeners, "authorizer": "kafka", "super_users": "User:ANONYMOUS"}}
-    running = BridgeThread(settings_for(pulsar, pulsar.create_namespace(), overrides))
+    kafka = {
+        "listen": Settings().kafka.listen, "listeners": listeners, "authorizer": "kafka",
+        "super_users": "User:ANONYMOUS",
+    }  # fmt: skip
+    running = BridgeThread(settings_for(pulsar, pulsar.create_namespace(), {"kafka": kafka}))
     running.start()
     yield running
     running.stop()
