@@ -17,7 +17,7 @@ from bridge.telemetry.metrics import Metrics
 from tests.support.sources import ROOT
 
 FOLDER = ROOT / "bridge" / "http" / "status" / "page"
-MOST_BYTES = 100_000
+MOST_BYTES = 150_000
 TOKEN = "YWxpY2U.s3cret-~+/=="  # noqa: S105
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
