@@ -59,7 +59,7 @@ def test_a_mistake_would_be_seen() -> None:
 
 def test_the_files_it_mounts_exist_and_its_volumes_are_declared() -> None:
     for name, service in SERVICES.items():
-        for volume in service["volumes"]:
+        for volume in service.get("volumes", ()):
             source = volume.split(":")[0]
             if source.startswith("./"):
                 assert (ROOT / source).exists(), (name, source)
@@ -71,9 +71,14 @@ def test_the_files_it_mounts_exist_and_its_volumes_are_declared() -> None:
 def test_the_bridges_accept_the_settings_they_are_given(name: str) -> None:
     environment: dict[str, str] = SERVICES[name]["environment"]
     settings = load(ROOT / "config" / "bridge.toml", environment)
-    served = {Address.parse(settings.kafka.listen).port, Address.parse(settings.http.listen).port}
+    outside, inside = settings.listeners
+    served = {outside.listen.port, Address.parse(settings.http.listen).port}
     assert container_ports(name) <= served
-    assert Address.parse(settings.kafka.advertised).port in container_ports(name)
+    assert outside.told(outside.listen.port) == Address(
+        "localhost", next(iter(container_ports(name) & served - {9308}))
+    )
+    assert inside.told(inside.listen.port) == Address(name, inside.listen.port)
+    assert Address.parse(settings.cluster.internal_advertised).host == name
     assert settings.pulsar.service_url == "pulsar://pulsar:6650"
     assert settings.pulsar.admin_url == "http://pulsar:8080"
     assert container_ports("pulsar") == {6650, 8080}
@@ -100,8 +105,17 @@ def test_only_this_machine_can_reach_the_ports() -> None:
 
 
 def test_bridges_differ_in_their_addresses() -> None:
-    advertised = [SERVICES[name]["environment"]["BRIDGE_KAFKA_ADVERTISED"] for name in BRIDGES]
-    assert len(set(advertised)) == len(BRIDGES)
+    for setting in ("KAFKA_ADVERTISED_LISTENERS", "CLUSTER_INTERNAL_ADVERTISED"):
+        advertised = [SERVICES[name]["environment"][f"BRIDGE_{setting}"] for name in BRIDGES]
+        assert len(set(advertised)) == len(BRIDGES)
+
+
+@pytest.mark.parametrize("name", ["kafbat", "akhq"])
+def test_what_runs_in_another_container_reaches_the_inside_listener(name: str) -> None:
+    settings = load(ROOT / "config" / "bridge.toml", SERVICES["bridge"]["environment"])
+    inside = next(one for one in settings.listeners if one.name == "INSIDE")
+    assert str(inside.told(inside.listen.port)) in str(SERVICES[name]["environment"])
+    assert "bridge" in SERVICES[name]["depends_on"]
 
 
 def test_prometheus_scrapes_ports_that_are_served() -> None:

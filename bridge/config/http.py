@@ -33,6 +33,7 @@ class HttpSettings:
     max_topics_in_metrics: int = integer(200, 0)
     max_clients_in_metrics: int = integer(50, 0)
     principals_in_metrics: bool = False
+    show_records: bool = False
 
     def __post_init__(self) -> None:
         check_rules("http", self)
@@ -40,6 +41,8 @@ class HttpSettings:
         TlsLimits(self.ssl_enabled_protocols, self.ssl_cipher_suites).check("http")
         if self.token and self.token_file:
             raise SettingsError("http.token and http.token_file are both set: keep one of them")
+        if self.show_records and not self.has_token:
+            raise SettingsError("http.show_records shows records to whoever may ask: set http.token or http.token_file")
         if self.token and not is_bearer_token(self.token):
             raise SettingsError("http.token: must be letters, digits and - . _ ~ + /, then perhaps =")
 

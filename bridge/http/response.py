@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from typing import NamedTuple, TypeAlias
 
 import h11
@@ -16,6 +17,9 @@ class Response(NamedTuple):
     body: bytes
     headers: tuple[tuple[str, str], ...] = ()
 
+
+ASKED_BY: ContextVar[str] = ContextVar("asked_by", default="")
+"""The address of the client whose request is served."""
 
 Serve: TypeAlias = Callable[[h11.Request], Awaitable[Response]]
 """Answers the requests for one path; what it raises becomes a 500 and a line of the log."""

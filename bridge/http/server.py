@@ -24,7 +24,7 @@ from bridge.config.listeners import is_loopback
 from bridge.errors import BridgeError
 from bridge.http.access import OPEN_PATHS, HttpAccess
 from bridge.http.places import ConnectionPlaces, Visit
-from bridge.http.response import Response, Serve, json_response
+from bridge.http.response import ASKED_BY, Response, Serve, json_response
 from bridge.net.http1 import HttpError, next_event
 from bridge.net.listening import cannot_listen
 from bridge.runtime.futures import Cached, retrieve_exception
@@ -257,6 +257,7 @@ class HttpServer:
             return _NOT_FOUND
         if request.method not in (b"GET", b"HEAD"):
             return _NOT_ALLOWED
+        ASKED_BY.set(_host(writer))
         try:
             return await serve(request)
         except Exception as error:  # noqa: BLE001 - a prober must not take a bug for a process that is gone

@@ -40,7 +40,7 @@ from bridge.pulsar.connection import Backoff
 from bridge.pulsar.stall import StallDetector
 from bridge.relay.internal_links import InternalLinks
 from bridge.relay.shared_address import SharedAddress
-from bridge.requests.api import Authorization, Broker
+from bridge.requests.api import Authorization, Broker, OtherNodes
 from bridge.requests.authorization import AclAuthorization
 from bridge.runtime.futures import Together, loop_time, side_by_side
 from bridge.runtime.memory import freeze_startup_objects
@@ -143,6 +143,11 @@ class Server:
         return self.http.port
 
     @property
+    def other_nodes(self) -> OtherNodes | None:
+        """Who asks the other nodes; None: they cannot be asked."""
+        return None if self._links is None else self._links.questions
+
+    @property
     def ended(self) -> "asyncio.Future[StartupError]":
         """Done when this node can be a member of its cluster no more: the error says why."""
         assert self._member is not None  # noqa: S101 - it was started
@@ -154,7 +159,7 @@ class Server:
 
     async def start(self) -> None:
         """Log in to Pulsar, see that it is fit, and listen; StartupError says what to fix."""
-        self._status.events.attach()
+        self._status.start()
         try:
             self.listeners.open()
             self.kafka_port = next(iter(self.listeners.ports.values()))
@@ -371,7 +376,7 @@ class Server:
         if shared is not None:
             shared.watch(self.listeners)
         if links is not None:
-            links.serve(broker, self.listeners.shared.pending_bytes, namespaces)
+            links.serve(broker, self.listeners.shared.pending_bytes, namespaces, (self._status.api,))
         return clients
 
     async def stop(self, drain_seconds: float = DRAIN_SECONDS) -> None:
@@ -404,7 +409,7 @@ class Server:
         await self.admin.close()
         await self._access.close()
         await self.http.stop()
-        self._status.events.detach()
+        self._status.close()
         _log.info("= stopped")
 
     async def _pulsar_cluster(self) -> str:

@@ -1,5 +1,6 @@
 """A node's part of what nodes ask each other: its internal listener, and its ways to those of the others."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from bridge.cluster import Cluster
@@ -14,7 +15,7 @@ from bridge.relay.node_login import NodeSecret
 from bridge.relay.peers import Peers
 from bridge.relay.questions import Questions
 from bridge.relay.sockets import notice_silence
-from bridge.requests.api import Broker
+from bridge.requests.api import Api, Broker
 from bridge.telemetry import log
 
 _log = log.get(__name__)
@@ -40,11 +41,18 @@ class InternalLinks:
         self._listener: InternalListener | None = None
         self._acceptors: list[Acceptor] = []
 
-    def serve(self, broker: Broker, pending: PendingResponseBytes, namespaces: TenantNamespaces | None = None) -> None:
-        """Take requests from other nodes. `broker`: for those."""
+    def serve(
+        self,
+        broker: Broker,
+        pending: PendingResponseBytes,
+        namespaces: TenantNamespaces | None = None,
+        for_nodes: Sequence[Api] = (),
+    ) -> None:
+        """Take requests from other nodes. `broker`: for those; `for_nodes`: what nodes may ask, and nobody else, beside
+        the states of share groups."""
         for sock in self._sockets:
             notice_silence(sock, unacknowledged=True)
-        self._listener = InternalListener(broker, pending, self._secret, namespaces)
+        self._listener = InternalListener(broker, pending, self._secret, namespaces, for_nodes)
         self._acceptors = [Acceptor(sock, self._listener) for sock in self._sockets]
         if self._secret is None:
             _log.warning(

@@ -235,9 +235,10 @@ class InternalListener(Listener):
         pending_bytes: PendingResponseBytes,
         secret: NodeSecret | None = None,
         clients_work_in: TenantNamespaces | None = None,
+        for_nodes: Sequence[Api] = (),
     ) -> None:
         """`owner`: what the requests within Envelopes are given; `secret`: what other nodes have to have;
-        `clients_work_in`: the namespaces beside the bridge's own."""
+        `clients_work_in`: the namespaces beside the bridge's own; `for_nodes`: what nodes may ask, and nobody else."""
         kafka = owner.settings.kafka
         kafka = replace(
             kafka,
@@ -256,6 +257,7 @@ class InternalListener(Listener):
         self._brokers: dict[tuple[str, bool], Broker] = {}
         self._clients_work_in = clients_work_in
         self.clients = DistantClients(shared.departures)
+        self._for_nodes = (*share_states.APIS, *for_nodes)
         self._connected_at: OrderedDict[tuple[int, int], float] = OrderedDict()
         """Of clients' connections to other nodes, as told when a request of theirs came here first."""
 
@@ -282,7 +284,7 @@ class InternalListener(Listener):
             whole = await self._in_namespace(namespace) if namespace else self._own
             if principal is NODE:
                 apis = {key: whole.apis[key] for key in _BETWEEN_NODES}
-                apis |= {api.key: api for api in share_states.APIS}
+                apis |= {api.key: api for api in self._for_nodes}
                 broker = replace(whole, apis=apis, authorization=None)
             else:
                 relayed = whole.apis.items() if whole.settings.cluster.is_single else ()

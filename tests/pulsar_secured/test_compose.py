@@ -83,10 +83,11 @@ def bridge_settings(secured: SecuredPulsar, token: str) -> Settings:
     """Of the service `bridge`, but for its addresses."""
     environment = dict(SERVICES["bridge"]["environment"])
     assert environment["BRIDGE_PULSAR_TOKEN"] == "${BRIDGE_PULSAR_TOKEN:-}"  # noqa: S105 - whose value Compose puts in
-    port = any_free()
+    listeners = f"OUTSIDE://{HOST}:{any_free()},INSIDE://{HOST}:{any_free()}"
     environment |= {
-        "BRIDGE_PULSAR_TOKEN": token, "BRIDGE_KAFKA_LISTEN": f"{HOST}:{port}",
-        "BRIDGE_KAFKA_ADVERTISED": f"{HOST}:{port}", "BRIDGE_HTTP_LISTEN": f"{HOST}:0",
+        "BRIDGE_PULSAR_TOKEN": token, "BRIDGE_KAFKA_LISTENERS": listeners,
+        "BRIDGE_KAFKA_ADVERTISED_LISTENERS": listeners, "BRIDGE_HTTP_LISTEN": f"{HOST}:0",
+        "BRIDGE_CLUSTER_INTERNAL_LISTEN": f"{HOST}:0", "BRIDGE_CLUSTER_INTERNAL_ADVERTISED": "",
         "BRIDGE_PULSAR_SERVICE_URL": secured.service_url, "BRIDGE_PULSAR_ADMIN_URL": secured.admin_url,
     }  # fmt: skip
     return load(ROOT / "config" / "bridge.toml", environment)

@@ -1,7 +1,8 @@
-"""The clients of this node by the software that they say they are."""
+"""The clients of all nodes by the software that they say they are."""
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from bridge.http.status.table import Row
 
@@ -11,8 +12,22 @@ if TYPE_CHECKING:
 COLUMNS: Final = ("name", "version", "connections", "requests", "errors", "bytes_in", "bytes_out")
 
 
-def rows(node: "ObservedNode") -> list[Row]:
-    """One row for each software and version."""
+_NUMBERS: Final = COLUMNS[2:]
+
+
+def together(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """One row for each software and version, of the rows of all nodes."""
+    made: dict[tuple[str, str], Counter[str]] = {}
+    for row in rows:
+        made.setdefault((row["name"], row["version"]), Counter()).update({one: row[one] for one in _NUMBERS})
+    return [
+        {"name": name, "version": version, **{one: numbers[one] for one in _NUMBERS}}
+        for (name, version), numbers in made.items()
+    ]
+
+
+def own_rows(node: "ObservedNode") -> list[Row]:
+    """One row for each software and version that this node serves."""
     made: dict[tuple[str, str], Counter[str]] = {}
     for (software, version, *_), traffic in node.metrics.clients.entries():
         made.setdefault((software, version), Counter()).update(

@@ -11,10 +11,11 @@ if TYPE_CHECKING:
     from bridge.pulsar.connection.broker_connection import BrokerConnection
 
 NODE_COLUMNS: Final = (
-    "name", "id", "addresses", "state", "rack", "weight", "partition_slots", "group_slots", "version", "role", "since",
+    "name", "id", "addresses", "state", "rack", "weight", "partition_slots", "group_slots", "version", "role",
+    "health", "connections", "alerts",
 )  # fmt: skip
 BROKER_COLUMNS: Final = (
-    "address", "version", "delay", "answered", "producers", "readers", "waiting", "connections", "state",
+    "address", "version", "delay", "answered", "producers", "readers", "waiting", "connections", "state", "node",
 )  # fmt: skip
 
 
@@ -37,14 +38,13 @@ def nodes(node: "ObservedNode") -> list[Row]:
             "group_slots": groups[id_],
             "version": one.software,
             "role": "controller" if id_ == view.controller else "",
-            "since": one.since,
             "here": id_ == known.node_id,
         }
         for id_, one in view.members.items()
     ]
 
 
-def brokers(node: "ObservedNode") -> list[Row]:
+def own_brokers(node: "ObservedNode") -> list[Row]:
     """One row for each broker that this node has connections to."""
     of: dict[str, list[BrokerConnection]] = {}
     for connection in node.client.connections():

@@ -2,16 +2,21 @@
 
 import logging
 from collections import OrderedDict, deque
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
 
 from bridge.config.urls import without_secrets
 from bridge.http.status.explanations import explanation_of
+from bridge.http.status.table import Row
 from bridge.telemetry.log import escape
 
+COLUMNS: Final = ("text", "at", "level", "count", "node", "logger")
 MOST_KINDS: Final = 128
 MOST_OF_A_KIND: Final = 16
 _MOST_CHARACTERS: Final = 300
 _MOST_FIELDS: Final = 24
+_MOST_SHOWN: Final = 100
+"""Of a kind, of all nodes."""
 
 
 class LogEvent(NamedTuple):
@@ -73,6 +78,41 @@ class EventMemory(logging.Handler):
             return list(self._kinds.values())
         finally:
             self.release()
+
+    def rows(self) -> list[Row]:
+        """One row for each kind: its latest event, and how many there were."""
+        return [
+            {**kind.last[-1]._asdict(), "count": kind.count, "explanation": kind.explanation} for kind in self.kinds()
+        ]
+
+    def last(self, text: str) -> list[Row]:
+        """The last events of a kind, the latest first."""
+        found = [kind for kind in self.kinds() if kind.last[-1].text == text]
+        return [event._asdict() for kind in found for event in reversed(kind.last)]
+
+
+def folded(rows: Iterable[tuple[int, Mapping[str, Any]]]) -> list[Row]:
+    """One row for each kind, of the rows of all nodes: the latest event, how many there were, and on which nodes."""
+    made: dict[str, dict[str, Any]] = {}
+    for node, row in rows:
+        before = made.get(row["text"])
+        if before is None:
+            made[row["text"]] = {**row, "node": str(node)}
+            continue
+        newest = row if row["at"] > before["at"] else before
+        made[row["text"]] = {
+            **newest, "count": before["count"] + row["count"], "node": f"{before['node']}, {node}"
+        }  # fmt: skip
+    return list(made.values())
+
+
+def of_kind(text: str, told: Iterable[tuple[int, Any]]) -> Mapping[str, object] | None:
+    """The last events of a kind, of all nodes; None where there are none. `told`: what each node has (`last`)."""
+    found = [{**event, "node": node} for node, events in told for event in events or ()]
+    if not found:
+        return None
+    found.sort(key=lambda event: float(event["at"]), reverse=True)
+    return {"explanation": explanation_of(text), "events": found[:_MOST_SHOWN], "page": 1, "pages": 1}
 
 
 def _fields(record: logging.LogRecord) -> str:

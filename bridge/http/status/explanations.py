@@ -28,6 +28,8 @@ EXPLANATIONS: Final = {
     "random producer id": "Pulsar's ledger numbers are larger than expected, so an id was drawn.",
     "refused": "A connection or frame was refused; the details say why: too many connections, or bytes that are not "
     "Kafka's.",
+    "numbers of the status page not taken": "The page's alerts and lags of the last hour miss a moment. Report it, "
+    "with the details in the log.",
     "request failed": "A request met an error in the bridge that should not be: its connection was closed. Report it, "
     "with the details in the log.",
     "topic not created": "A topic that a client named could not be created automatically; the details say why.",

@@ -18,6 +18,7 @@ _FILES: Final = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/page/app.js": ("app.js", "text/javascript; charset=utf-8"),
     "/page/views.js": ("views.js", "text/javascript; charset=utf-8"),
+    "/page/records.js": ("records.js", "text/javascript; charset=utf-8"),
     "/page/charts.js": ("charts.js", "text/javascript; charset=utf-8"),
     "/page/style.css": ("style.css", "text/css; charset=utf-8"),
     "/page/uPlot.js": ("vendor/uPlot.iife.min.js", "text/javascript; charset=utf-8"),
@@ -60,10 +61,22 @@ def _content(name: str) -> bytes:
 
 async def _state(answer: Answer, request: h11.Request) -> Response:
     try:
-        found = await answer(parse(request.target))
+        query = parse(request.target)
+        if query.view == "records" and _is_of_another_site(request):
+            raise BadQuery("records are read by this page alone, not by other sites")
+        found = await answer(query)
     except BadQuery as error:
         return _json(400, "Bad Request", {"error": str(error)})
     return _json(200, "OK", found)
+
+
+def _is_of_another_site(request: h11.Request) -> bool:
+    """Whether a browser asks because of a page of somebody else's, with the token that it has for this one.
+
+    Such a page gets no answer to read. But each look at records is work, and a line of the audit log.
+    """
+    said = [value for name, value in request.headers if name == b"sec-fetch-site"]
+    return any(value not in (b"same-origin", b"none") for value in said)
 
 
 def _json(status: int, reason: str, content: object) -> Response:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Protocol
 
+from bridge.access.security_store.store import SecurityStore
 from bridge.cluster import Cluster
 from bridge.config import Settings
 from bridge.groups.coordinator import GroupCoordinator
@@ -10,6 +11,8 @@ from bridge.groups.lag import LagTable
 from bridge.groups.store.store import GroupStore
 from bridge.http.server import HttpServer
 from bridge.pulsar import PulsarClient
+from bridge.requests.api import OtherNodes
+from bridge.storage.topics.closed_logs import ClosedLogs
 from bridge.storage.topics.topics import Topics
 from bridge.telemetry.metrics import Metrics
 
@@ -23,6 +26,7 @@ class Services(Protocol):
     groups: GroupCoordinator
     store: GroupStore
     lag: LagTable
+    closed_logs: ClosedLogs
 
 
 class ObservedNode(Protocol):
@@ -33,6 +37,11 @@ class ObservedNode(Protocol):
     client: PulsarClient
     cluster: Cluster | None
     http: HttpServer
+    security: SecurityStore
+
+    @property
+    def other_nodes(self) -> OtherNodes | None:
+        """Who asks the other nodes; None: they cannot be asked."""
 
     def services(self) -> Iterable[Services]:
         """Of all namespaces that are open."""

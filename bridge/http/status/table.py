@@ -39,13 +39,19 @@ class Table:
         seconds: float,
         order: str = "",
         searched: Sequence[str] = (),
+        prepare: Callable[[], Awaitable[None]] | None = None,
+        finish: Callable[[Row], Row] | None = None,
     ) -> None:
         """`columns`: what may be sorted by; `seconds`: how long what was made is shown; `order`: of rows that nothing
-        else orders; `searched`: what is searched, else the first column."""
+        else orders; `searched`: what is searched, else the first column. `prepare`: what has to be waited for
+        before; that is no part of what the table costs. `finish`: adds to a row that is shown what would cost too much
+        of all."""
         self.columns = frozenset(columns)
         self._searched = tuple(searched or columns[:1])
-        self._order = order or columns[0]
+        self.order = order or columns[0]
         self._make = make
+        self._prepare = prepare
+        self._finish = finish
         self._seconds = seconds
         self._making = asyncio.Lock()
         self._made: list[Row] | None = None
@@ -56,22 +62,25 @@ class Table:
         """The rows of one page; BadQuery where there is no such column."""
         if sort.removeprefix("-") not in self.columns | {""}:
             raise BadQuery("there is no such column")
-        rows = await self._current()
+        rows = await self.current()
         key = search, sort
         found = self._selected.get(key)
         if found is None:
-            wanted = rows, self._searched, search, sort or self._order
+            wanted = rows, self._searched, search, sort or self.order
             found = select(*wanted) if len(rows) <= _FEW else await asyncio.to_thread(select, *wanted)
             if len(self._selected) >= _REMEMBERED:
                 self._selected.clear()
             if rows is self._made:
                 self._selected[key] = found
-        return cut(found, page, len(rows))
+        shown = cut(found, page, len(rows))
+        return shown if self._finish is None else shown._replace(rows=[self._finish(row) for row in shown.rows])
 
-    async def _current(self) -> list[Row]:
+    async def current(self) -> list[Row]:
         """The rows, perhaps of some seconds ago: the longer they took to make, the longer they are shown."""
         async with self._making:
             if self._made is None or loop_time() >= self._until:
+                if self._prepare is not None:
+                    await self._prepare()
                 began = loop_time()
                 self._made, self._selected = await self._make(), {}
                 now = loop_time()
@@ -92,13 +101,13 @@ def select(rows: Sequence[Row], searched: Sequence[str], search: str, sort: str)
     words = search.lower().split()
     found = [row for row in rows if _has(row, searched, words)] if words else list(rows)
     column, reverse = sort.removeprefix("-"), sort.startswith("-")
-    known = [row for row in found if row[column] is not None]
+    known = [row for row in found if row.get(column) is not None]
     known.sort(key=lambda row: _key(row[column]), reverse=reverse)
-    return known + [row for row in found if row[column] is None]
+    return known + [row for row in found if row.get(column) is None]
 
 
 def _has(row: Row, searched: Sequence[str], words: Sequence[str]) -> bool:
-    text = " ".join([str(row[column]) for column in searched]).lower()
+    text = " ".join([str(row.get(column) or "") for column in searched]).lower()
     return all(word in text for word in words)
 
 

@@ -1,23 +1,43 @@
-"""The topics that this node knows: how large their logs are, and how fast they grow."""
+"""The topics of the cluster: all that Pulsar has, their leaders, their sizes, how fast they grow, and who reads them.
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+Each node knows the ends of the partitions that it leads and serves, and what its groups read. `own_rows` and
+`own_detail` are of one node. `Catalogue` puts all nodes' together with the list of Pulsar. What no node knows of a
+topic that is shown, Pulsar is asked, in the background and seldom.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bridge.cluster.membership.view import NO_NODE
-from bridge.http.status.table import Row, cut
+from bridge.errors import BridgeError
+from bridge.http.status.groups import GroupLags
+from bridge.http.status.lately import Lately
+from bridge.http.status.table import Row, Value, cut
 from bridge.runtime.futures import in_turns, loop_time
+from bridge.storage.topics.configs import ConfigSource
 from bridge.storage.topics.topic import Topic
-from bridge.telemetry.traffic import Traffic
 
 if TYPE_CHECKING:
     from bridge.cluster.cluster import ClusterSnapshot
-    from bridge.http.status.sources import ObservedNode
+    from bridge.http.status.sources import ObservedNode, Services
 
+OWN_COLUMNS: Final = (
+    "name", "partitions", "counted", "records", "rate", "in_rate", "out_rate", "bytes_in", "bytes_out", "groups",
+)  # fmt: skip
 COLUMNS: Final = (
-    "name", "partitions", "led", "open", "records", "rate", "in_rate", "out_rate", "bytes_in", "bytes_out",
+    "name", "partitions", "records", "rate", "groups", "in_rate", "out_rate", "bytes_in", "bytes_out",
 )  # fmt: skip
 _FORGOTTEN_SECONDS: Final = 60.0
 """A rate is no mean over more than this: the page was not looked at."""
+_NAMES_SECONDS: Final = 30.0
+_NAMES_PATIENCE: Final = 0.5
+_FACTS_SECONDS: Final = 120.0
+"""Sizes, configs and numbers of partitions that Pulsar was asked are shown for so long."""
+_ENDS_SECONDS: Final = 30.0
+_SUMS: Final = ("counted", "records", "rate", "in_rate", "out_rate", "bytes_in", "bytes_out", "groups")
+_MOST_READERS: Final = 100
 
 
 class Growth:
@@ -44,27 +64,33 @@ class Growth:
                      for old, new in zip(before, amounts, strict=True))  # fmt: skip
 
 
-async def rows(node: "ObservedNode", growth: Growth) -> list[Row]:
-    """One row for each topic."""
+# ---- of one node -----------------------------------------------------------------------------------------------------
+
+
+async def own_rows(node: "ObservedNode", growth: Growth, lags: GroupLags) -> list[Row]:
+    """One row for each topic of which this node has numbers: of the partitions that it leads, and of its own groups."""
     growth.begin(loop_time())
-    known = node.cluster
-    snapshot = None if known is None else known.snapshot
-    node_id = NO_NODE if known is None else known.node_id
-    made: list[Row] = []
+    made: dict[str, Row] = {}
     for services in node.services():
         prefix = "" if services.is_own else services.name + "/"
         async for topic in in_turns(list(services.topics.known())):
-            name = prefix + topic.name
-            led = None if snapshot is None else snapshot.count_led(node_id, topic.name, topic.partitions)
-            made.append(_row(topic, name, led, node.metrics.topics.find(name), growth))
-    return made
+            row = _own_row(topic, prefix + topic.name, node, growth)
+            if row is not None:
+                made[prefix + topic.name] = row
+    for name, readers in lags.readers.items():
+        made[name] = {**made.get(name, {"name": name}), "groups": len(readers)}
+    return list(made.values())
 
 
-def _row(topic: Topic, name: str, led: int | None, traffic: Traffic | None, growth: Growth) -> Row:
+def _own_row(topic: Topic, name: str, node: "ObservedNode", growth: Growth) -> Row | None:
+    """None where this node has nothing to tell of a topic."""
+    traffic = node.metrics.topics.find(name)
+    if not topic.logs and traffic is None:
+        return None
     ends = records = counted = 0
-    for log in topic.logs.values():
+    for number, log in topic.logs.items():
         end = log.known_end
-        if end is not None:
+        if end is not None and _leads(node, topic.name, number):
             counted += 1
             ends += end
             records += max(0, end - log.known_start)
@@ -73,8 +99,7 @@ def _row(topic: Topic, name: str, led: int | None, traffic: Traffic | None, grow
     return {
         "name": name,
         "partitions": topic.partitions,
-        "led": led,
-        "open": len(topic.logs),
+        "counted": counted,
         "records": records if counted else None,
         "rate": rate if counted and found == 0 else None,  # the end of a log that becomes known is no growth
         "in_rate": None if traffic is None else in_rate,
@@ -84,37 +109,215 @@ def _row(topic: Topic, name: str, led: int | None, traffic: Traffic | None, grow
     }
 
 
-def detail(node: "ObservedNode", name: str, page: int) -> Mapping[str, object] | None:
-    """Some of a topic's partitions; None where this node does not know it."""
-    topic = _find(node, name)
-    if topic is None:
-        return None
-    snapshot = None if node.cluster is None else node.cluster.snapshot
-    numbers = cut([{"partition": number} for number in range(topic.partitions)], page)
+def _leads(node: "ObservedNode", topic: str, partition: int) -> bool:
+    return node.cluster is None or node.cluster.snapshot.leads(node.cluster.node_id, topic, partition)
+
+
+def own_detail(node: "ObservedNode", name: str, lags: GroupLags) -> Mapping[str, object]:
+    """What this node knows of a topic: where the logs begin and end that it leads, and which of its groups read it."""
+    services, local = find(node, name)
+    topic = None if services is None else _known(services, local)
+    logs = {} if topic is None else topic.logs
     return {
-        "partitions": [_partition(topic, int(row["partition"] or 0), snapshot) for row in numbers.rows],
-        "page": numbers.page,
-        "pages": numbers.pages,
+        "logs": [
+            [number, log.known_start, log.known_end]
+            for number, log in sorted(logs.items())
+            if log.known_end is not None and _leads(node, local, number)
+        ],
+        "readers": sorted(lags.readers.get(name, {}).items()),
     }
 
 
-def _find(node: "ObservedNode", name: str) -> Topic | None:
+def find(node: "ObservedNode", name: str) -> "tuple[Services | None, str]":
+    """The namespace that a name begins with, and the rest of it: no topic's own name has a slash."""
     namespace, _, local = name.rpartition("/")
-    for services in node.services():
-        if (services.is_own and not namespace) or services.name == namespace:
-            return next((one for one in services.topics.known() if one.name == local), None)
-    return None
+    found = (one for one in node.services() if (one.is_own and not namespace) or one.name == namespace)
+    return next(found, None), local
 
 
-def _partition(topic: Topic, number: int, snapshot: "ClusterSnapshot | None") -> Row:
-    log = topic.logs.get(number)
-    end = None if log is None else log.known_end
-    leader = NO_NODE if snapshot is None else snapshot.leader(topic.name, number).owner
+def _known(services: "Services", name: str) -> Topic | None:
+    return next((one for one in services.topics.known() if one.name == name), None)
+
+
+# ---- of all nodes ----------------------------------------------------------------------------------------------------
+
+
+class Bounds(NamedTuple):
+    """Where a partition's log begins and ends."""
+
+    start: int
+    end: int
+
+
+class Facts(NamedTuple):
+    """What Pulsar was asked of one topic."""
+
+    partitions: int
+    sizes: tuple[int, ...]
+    """Stored bytes of each partition."""
+
+
+class Catalogue:
+    """All topics, as all nodes and Pulsar know them."""
+
+    def __init__(self, node: "ObservedNode") -> None:
+        self._node = node
+        self._names: list[str] = []
+        self._named_at = float("-inf")
+        self._naming: asyncio.Task[None] | None = None
+        self._counted_in: ClusterSnapshot | None = None
+        self._counted: dict[tuple[str, int], str] = {}
+        """The leaders of topics that were shown, in this snapshot."""
+        self._facts = Lately(self._ask_facts, _FACTS_SECONDS)
+        self._configs = Lately(self._ask_configs, _FACTS_SECONDS)
+        self._bounds = Lately(self._ask_bounds, _ENDS_SECONDS)
+
+    def close(self) -> None:
+        """Ask Pulsar nothing any more."""
+        for one in (self._facts, self._configs, self._bounds):
+            one.close()
+        if self._naming is not None:
+            self._naming.cancel()
+
+    @property
+    def count(self) -> int | None:
+        """How many topics there are; None before Pulsar has told."""
+        return len(self._names) if self._named_at > 0 else None
+
+    async def refresh(self) -> None:
+        """Have the list of all topics asked where it is old; wait for the first for half a second at most."""
+        if self._naming is None and loop_time() - self._named_at > _NAMES_SECONDS:
+            self._naming = asyncio.get_running_loop().create_task(self._ask_names(), name="status page lists topics")
+        if self._naming is not None and not self._names:
+            await asyncio.wait((self._naming,), timeout=_NAMES_PATIENCE)
+
+    async def rows(self, told: Iterable[Iterable[Mapping[str, Any]]]) -> list[Row]:
+        """One row for each topic; `told`: the rows of each node."""
+        made: dict[str, dict[str, Value]] = {name: {"name": name, **_NOTHING} for name in self._names}
+        async for row in in_turns([row for rows in told for row in rows]):
+            into = made.setdefault(row["name"], {"name": row["name"], **_NOTHING})
+            into["partitions"] = max(int(row.get("partitions") or 0), int(into["partitions"] or 0)) or None
+            for column in _SUMS:
+                value = row.get(column)
+                if value is not None:
+                    before = into[column]
+                    into[column] = value if not isinstance(before, int | float) else before + value
+        return list(made.values())
+
+    def finish(self, row: Row) -> Row:
+        """A row that is shown: its leaders and its size, too."""
+        name = str(row["name"])
+        _, local = find(self._node, name)
+        facts = self._facts.look(name)
+        partitions = int(row["partitions"] or 0) or (0 if facts is None else facts.partitions)
+        return {
+            **row,
+            "partitions": partitions or None,
+            "leaders": self._leaders(local, partitions),
+            "size": None if facts is None else sum(facts.sizes),
+        }
+
+    def detail(self, name: str, page: int, told: Iterable[Mapping[str, Any]]) -> Mapping[str, object] | None:
+        """Some of a topic's partitions, its configs and its readers; None where there is no such topic. `told`: what
+        each node knows of it (`own_detail`)."""
+        services, local = find(self._node, name)
+        topic = None if services is None else _known(services, local)
+        facts = self._facts.look(name)
+        partitions = topic.partitions if topic is not None else 0 if facts is None else facts.partitions
+        if not partitions and name not in self._names:
+            return None
+        told = list(told)
+        logs = {number: Bounds(start, end) for one in told for number, start, end in one["logs"]}
+        readers = [{"group": group, "lag": lag} for one in told for group, lag in one["readers"]]
+        cluster = self._node.cluster
+        snapshot = None if cluster is None else cluster.snapshot
+        numbers = cut([{"partition": number} for number in range(partitions)], page)
+        sizes = () if facts is None else facts.sizes
+        shown = [int(row["partition"] or 0) for row in numbers.rows]
+        return {
+            "partitions": [
+                _partition(local, number, logs.get(number) or self._bounds.look((name, number)), sizes, snapshot)
+                for number in shown
+            ],
+            "configs": self._configs.look(name) or [],
+            "readers": sorted(readers, key=lambda one: -(one["lag"] or 0))[:_MOST_READERS],
+            "page": numbers.page,
+            "pages": numbers.pages,
+        }
+
+    def _leaders(self, topic: str, partitions: int) -> str | None:
+        """Which node is the leader of how many partitions: `0: 2, 1: 1`."""
+        cluster = self._node.cluster
+        if cluster is None or not partitions:
+            return None
+        if self._counted_in is not cluster.snapshot:
+            self._counted_in, self._counted = cluster.snapshot, {}
+        found = self._counted.get((topic, partitions))
+        if found is None:
+            owners = Counter(cluster.snapshot.leader(topic, number).owner for number in range(partitions))
+            found = ", ".join(f"{'none' if one == NO_NODE else one}: {led}" for one, led in sorted(owners.items()))
+            self._counted[topic, partitions] = found
+        return found
+
+    # ---- what Pulsar is asked ----------------------------------------------------------------------------------------
+
+    async def _ask_names(self) -> None:
+        try:
+            found: list[str] = []
+            for services in list(self._node.services()):
+                prefix = "" if services.is_own else services.name + "/"
+                found += [prefix + name for name in await services.topics.names()]
+            self._names = found
+        except (BridgeError, OSError):
+            pass  # the last list is shown
+        finally:
+            self._named_at, self._naming = loop_time(), None
+
+    async def _topic(self, name: str) -> "tuple[Services, Topic] | None":
+        services, local = find(self._node, name)
+        if services is None:
+            return None
+        topic = _known(services, local) or await services.topics.get(local)
+        return None if topic is None else (services, topic)
+
+    async def _ask_facts(self, name: str) -> Facts | None:
+        found = await self._topic(name)
+        if found is None:
+            return None
+        services, topic = found
+        return Facts(topic.partitions, tuple(await services.topics.administration.sizes(topic)))
+
+    async def _ask_configs(self, name: str) -> list[Row]:
+        found = await self._topic(name)
+        if found is None:
+            return []
+        services, topic = found
+        return [
+            {"name": one.name, "value": one.value, "own": one.source == ConfigSource.TOPIC}
+            for one in await services.topics.administration.describe(topic)
+        ]
+
+    async def _ask_bounds(self, where: tuple[str, int]) -> Bounds | None:
+        name, number = where
+        services, local = find(self._node, name)
+        if services is None:
+            return None
+        end = await services.closed_logs.end(local, number)
+        return None if end is None else Bounds(await services.closed_logs.start(local, number, end), end.offset)
+
+
+_NOTHING: Final[Mapping[str, None]] = dict.fromkeys((*COLUMNS[1:], "counted"))
+
+
+def _partition(
+    topic: str, number: int, bounds: Bounds | None, sizes: tuple[int, ...], snapshot: "ClusterSnapshot | None"
+) -> Row:
+    leader = NO_NODE if snapshot is None else snapshot.leader(topic, number).owner
     return {
         "partition": number,
         "leader": None if leader == NO_NODE else leader,
-        "start": None if log is None or end is None else log.known_start,
-        "end": end,
-        "records": None if log is None or end is None else max(0, end - log.known_start),
-        "followed": log is not None and log.is_followed,
+        "start": None if bounds is None else bounds.start,
+        "end": None if bounds is None else bounds.end,
+        "records": None if bounds is None else max(0, bounds.end - bounds.start),
+        "size": sizes[number] if number < len(sizes) else None,
     }

@@ -8,6 +8,7 @@ from functools import partial
 from bridge.errors import BridgeError
 from bridge.http.server import Check
 from bridge.http.status import BadQuery, Query
+from bridge.http.status.records import audit
 from bridge.net.http_client import Response
 from bridge.node.workers.http_get import get
 from bridge.node.workers.merged_exposition import merge
@@ -17,6 +18,7 @@ from bridge.telemetry.instruments import Counter
 from bridge.telemetry.metrics import Metrics
 
 SCRAPE_SECONDS = 3.0
+RECORDS_SECONDS = 20.0  # more than a look at records takes
 READY_SECONDS = 4.5  # less than a readiness check may take
 _OPEN_METRICS = "application/openmetrics-text"
 _TEXT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -106,7 +108,11 @@ class Overview:
         found: dict[str, object] = {"workers": shown, "worker": query.worker, "answer": None}
         if not serving:
             return found
-        answer = await self._ask(serving[0], f"/api/state?{query.encoded}", SCRAPE_SECONDS)
+        looks_at_records = query.view == "records"
+        if looks_at_records:  # the worker does not know who asks
+            audit(query, outcome="asked for", worker=serving[0].index)
+        seconds = RECORDS_SECONDS if looks_at_records else SCRAPE_SECONDS
+        answer = await self._ask(serving[0], f"/api/state?{query.encoded}", seconds)
         if answer is None:
             return found
         content = json.loads(answer.body)

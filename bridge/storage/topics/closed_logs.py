@@ -3,20 +3,26 @@
 Nothing is opened for it, created or kept: each question is a reader that lasts for one answer.
 """
 
+from collections.abc import AsyncGenerator
 from typing import Final, NamedTuple
 
 from bridge.pulsar.admin import NotFound
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import EARLIEST, Position, PulsarError
 from bridge.storage import topic_properties
+from bridge.storage.entries import is_kafka, mark_text
 from bridge.storage.mark_signer import MarkSigner
 from bridge.storage.names import Names
 from bridge.storage.offsets import OffsetIndex
+from bridge.storage.read.batches import Batch
 from bridge.storage.read.search import Search
 from bridge.storage.services import Storage
 from bridge.storage.topics.topics import Topics
 
 _MOST_KNOWN: Final = 10_000
+_LOOK_PERMITS: Final = 100
+_LOOK_BYTES: Final = 1 << 20
+"""What one who looks at records lets Pulsar send ahead."""
 
 
 class Published(NamedTuple):
@@ -38,6 +44,14 @@ class AskedEnd(NamedTuple):
     position: Position
     last: Published | None
     """When its last entry was published; None: it has none."""
+
+
+class StoredBatch(NamedTuple):
+    """An entry as Kafka batches."""
+
+    batch: Batch
+    by_kafka: bool
+    """Whether a client of Kafka's wrote it, as the entry says: any client of Pulsar's can say so, too."""
 
 
 class ClosedLogs:
@@ -72,6 +86,49 @@ class ClosedLogs:
         if batch is None:
             return AskedEnd(await search.next_offset_when_empty(), last, None)
         return AskedEnd(batch.next, last, Published(batch.base, batch.next, batch.published_at))
+
+    async def start(self, topic: str, partition: int, end: AskedEnd) -> int:
+        """Where a partition that ends there starts: its first record that is there, or its end if there is none."""
+        found = await self._topics.get(topic)
+        search = await self._search(topic, partition)
+        if found is None or search is None:
+            return end.offset
+        start = topic_properties.log_starts(found.properties).get(partition, 0)
+        batch = await search.find_offset(start)
+        return end.offset if batch is None else max(start, batch.base)
+
+    async def offset_at(self, topic: str, partition: int, timestamp: int) -> int | None:
+        """An offset before which no record is as new as a time (ms), near the first that is; None where none is."""
+        search = await self._search(topic, partition)
+        batch = None if search is None else await search.find_time(timestamp)
+        return None if batch is None else batch.base
+
+    async def entries(self, topic: str, partition: int, offset: int) -> AsyncGenerator["StoredBatch", None]:
+        """The entries from the one that holds an offset on, up to the end there is now, and who wrote each.
+
+        One reader of Pulsar, for as long as the iterator is open: close it. Raises BridgeError.
+        """
+        found, search = await self._topics.get(topic), await self._search(topic, partition)
+        first = None if search is None else await search.find_offset(offset)
+        last = None if search is None else await search.last_batch(await search.last_position())
+        if found is None or search is None or first is None or last is None:
+            return
+        full = self._names.partition(topic, partition, partitioned=self._partitioned.get(topic, True))
+        maker = self._storage.maker(full, MarkSigner(self._storage.mark_secret, full))
+        at = await search.first_chunk(first.position) if first.is_chunk else first.position
+        reader = await self._storage.client.reader(full, at, permits=_LOOK_PERMITS, max_buffer=_LOOK_BYTES)
+        try:
+            reached = False
+            while not reached:
+                entry = await reader.receive()
+                reached = entry.position >= last.position
+                by_kafka = is_kafka(entry.metadata) or mark_text(entry.metadata) is not None
+                batch = maker.make(entry)
+                if batch is not None and batch.next > offset:
+                    await batch.convert(self._storage.threads)
+                    yield StoredBatch(batch, by_kafka)
+        finally:
+            await reader.close()
 
     async def published(self, topic: str, partition: int, offset: int) -> Published | None:
         """When the first record at or after `offset` that is there was published; None if there is none."""

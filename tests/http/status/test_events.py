@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bridge.http.status.events import MOST_KINDS, MOST_OF_A_KIND, EventMemory
+from bridge.http.status.events import MOST_KINDS, MOST_OF_A_KIND, EventMemory, folded, of_kind
 from bridge.telemetry import log
 
 LOG = log.get("bridge.tests")
@@ -63,6 +63,28 @@ def test_kinds_are_bounded_and_the_silent_one_goes_first(memory: EventMemory) ->
     assert len(texts) == MOST_KINDS
     assert "kind 0" in texts
     assert "kind 1" not in texts
+
+
+def test_events_of_one_kind_are_folded_over_all_nodes(memory: EventMemory) -> None:
+    for number in range(3):
+        LOG.warning("! denied", extra={"number": number})
+    LOG.warning("! refused")
+    here = memory.rows()
+    denied = next(row for row in here if row["text"] == "denied")
+    assert (denied["count"], denied["fields"]) == (3, "number=2")
+    later = {**denied, "at": float(str(denied["at"])) + 5, "count": 4, "fields": "number=9"}
+    found = {row["text"]: row for row in folded([*((0, row) for row in here), (2, later)])}
+    assert (found["denied"]["count"], found["denied"]["fields"], found["denied"]["node"]) == (7, "number=9", "0, 2")
+    assert (found["refused"]["count"], found["refused"]["node"]) == (1, "0")
+
+
+def test_the_last_of_a_kind_are_shown_the_latest_first(memory: EventMemory) -> None:
+    for number in range(2):
+        LOG.warning("! denied", extra={"number": number})
+    found = of_kind("denied", [(0, memory.last("denied")), (1, None)])
+    assert found is not None
+    assert [one["fields"] for one in found["events"]] == ["number=1", "number=0"]  # type: ignore[attr-defined]
+    assert of_kind("denied", [(0, memory.last("never"))]) is None
 
 
 def test_nothing_is_heard_after_the_end() -> None:

@@ -1,4 +1,4 @@
-"""What a node answers to its page, with a real Pulsar: every view, from memory alone."""
+"""What a node answers to its page, with a real Pulsar: every view, of all nodes that can be asked."""
 
 from __future__ import annotations
 
@@ -8,30 +8,39 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 from urllib.parse import urlencode
 
 import pytest
 from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from bridge.groups.store.records import StoredOffset
 from bridge.http.server import HttpServer
 from bridge.http.status import groups
 from bridge.pulsar.admin.rest import RestClient
 from bridge.pulsar.connection.broker_connection import BrokerConnection, Delay
+from bridge.telemetry import log
 from bridge.telemetry.metrics import Lag
-from tests.support.bridges import BridgeThread, settings_for, started_nodes
+from tests.support.bridges import BridgeThread, Overrides, settings_for, started_nodes
 from tests.support.foreign import until
 from tests.support.pulsar import PulsarAddress
 
 RECORDS = 40
+READ = 15
+"""Records that each group has read, of one partition after the other."""
+VIEWS = (
+    "overview", "nodes", "brokers", "topics", "groups", "clients", "events", "acls", "users", "quotas", "settings",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def nodes(pulsar: PulsarAddress) -> Iterator[list[BridgeThread]]:
-    """Two nodes, a topic of four partitions, and a group of each protocol that has read half of it."""
-    settings = settings_for(pulsar, pulsar.create_namespace(), {"kafka": {"default_partitions": 4}})
+    """Two nodes that ask each other, a topic of four partitions, a group of each protocol that has read some of it."""
+    overrides: Overrides = {"kafka": {"default_partitions": 4}, "cluster": {"internal_listen": "127.0.0.1:0"}}
+    settings = settings_for(pulsar, pulsar.create_namespace(), overrides)
     with started_nodes(settings) as nodes:
         bootstrap = ",".join(node.kafka for node in nodes)
         producer = Producer({"bootstrap.servers": bootstrap})
@@ -45,18 +54,27 @@ def nodes(pulsar: PulsarAddress) -> Iterator[list[BridgeThread]]:
 
 
 def consumed(bootstrap: str, protocol: str) -> Consumer:
-    """A member of the group of this name that has committed half of the records."""
+    """A member of the group of this name that has committed READ records."""
     consumer = Consumer({
         "bootstrap.servers": bootstrap, "group.id": f"{protocol} group", "group.protocol": protocol,
         "client.id": f"of {protocol}", "auto.offset.reset": "earliest", "enable.auto.commit": False,
     })  # fmt: skip
     consumer.subscribe(["orders"])
-    for _ in range(RECORDS // 2):
+    for _ in range(READ):
         message = consumer.poll(30)
         assert message is not None
         assert message.error() is None
     consumer.commit(asynchronous=False)
     return consumer
+
+
+def create(node: BridgeThread, topic: str, partitions: int) -> None:
+    admin = AdminClient({"bootstrap.servers": node.kafka})
+    admin.create_topics([NewTopic(topic, partitions)])[topic].result(30)
+
+
+def all_are_ready(node: BridgeThread) -> bool:
+    return [one["health"] for one in rows(node, "nodes")] == ["Ready"] * 2
 
 
 def well(node: BridgeThread) -> dict[str, Any]:
@@ -109,6 +127,7 @@ def test_each_node_shows_all_nodes(nodes: list[BridgeThread]) -> None:
         assert [one["here"] for one in found] == [number == node.node_id for number in (0, 1)]
         assert sum(one["partition_slots"] for one in found) == 4096
         assert [one["role"] for one in found].count("controller") == 1
+        assert until(partial(all_are_ready, node), 60)
 
 
 def test_brokers_have_their_delay(nodes: list[BridgeThread]) -> None:
@@ -117,49 +136,106 @@ def test_brokers_have_their_delay(nodes: list[BridgeThread]) -> None:
         assert broker["answered"] >= 0
         assert broker["state"] == "answers"
         assert broker["version"][0].isdigit()
+    assert until(lambda: {one["node"] for one in rows(nodes[0], "brokers")} == {0, 1})
 
 
-def test_topics_are_counted_where_they_are_led(nodes: list[BridgeThread]) -> None:
-    found: list[dict[str, Any]] = []
+def test_each_node_shows_all_topics_with_the_numbers_of_all(nodes: list[BridgeThread]) -> None:
+    create(nodes[0], "unused", 3)
+    for node in nodes:
+        found: dict[str, Any] = {}
 
-    def all_ends_are_known() -> bool:
-        found[:] = [row for node in nodes for row in rows(node, "topics", search="ORD")]
-        return [row["records"] for row in found] == [row["open"] * (RECORDS // 4) for row in found]
+        def all_is_known(node: BridgeThread = node, found: dict[str, Any] = found) -> bool:
+            found.update({row["name"]: row for row in rows(node, "topics")})
+            orders = found["orders"]
+            return bool(
+                {"orders", "unused"} <= set(found)
+                and (orders["records"], orders["counted"], orders["groups"]) == (RECORDS, 4, 2)
+                and found["unused"]["partitions"] == 3
+                and orders["size"] is not None
+            )
 
-    assert until(all_ends_are_known, 120), found  # a table is shown for as long as a minute
-    assert {row["name"] for row in found} == {"orders"}
-    assert sum(row["led"] for row in found) == 4
-    assert sum(row["bytes_in"] for row in found) > RECORDS
-    parts: list[list[dict[str, Any]]] = []
-
-    def the_same_leads() -> bool:
-        parts[:] = [ask(node, "topics", item="orders")["item"]["found"]["partitions"] for node in nodes]
-        leaders = [[one["leader"] for one in part] for part in parts]
-        return leaders[0] == leaders[1]
-
-    assert until(the_same_leads, 120), parts  # a partition may move, of which one node knows before the other
-    ends = [[one["end"] for one in part if one["end"] is not None] for part in parts]
-    assert {*ends[0], *ends[1]} == {RECORDS // 4}
+        assert until(all_is_known, 120), found  # a table is shown for as long as a minute
+        assert sum(int(one.partition(": ")[2]) for one in found["orders"]["leaders"].split(", ")) == 4
+        assert found["orders"]["bytes_in"] > RECORDS
+        assert rows(node, "topics", search="ORD")[0]["name"] == "orders"
 
 
-def test_groups_have_their_state_members_and_lag(nodes: list[BridgeThread]) -> None:
-    found = {row["name"]: (row, node) for node in nodes for row in rows(node, "groups")}
-    assert set(found) == {"classic group", "consumer group"}
-    for name, (row, node) in found.items():
-        assert (row["state"], row["members"], row["protocol"]) == ("Stable", 1, name.partition(" ")[0])
-        detail: dict[str, Any] = {}
+def test_a_topic_has_its_partitions_configs_and_readers(nodes: list[BridgeThread]) -> None:
+    for node in nodes:
+        found: dict[str, Any] = {}
 
-        def whole(node: BridgeThread = node, name: str = name, detail: dict[str, Any] = detail) -> bool:
-            detail.update(ask(node, "groups", item=name)["item"]["found"])
-            return all(one["lag"] is not None for one in detail["partitions"])
+        def is_whole(node: BridgeThread = node, found: dict[str, Any] = found) -> bool:
+            found.update(ask(node, "topics", item="orders")["item"]["found"])
+            ends = [(one["start"], one["end"]) for one in found["partitions"]]
+            return bool(ends == [(0, RECORDS // 4)] * 4 and found["configs"] and len(found["readers"]) == 2)
 
-        assert until(whole, 60), detail  # that of partitions which the other node leads, too
-        assert [one["client_id"] for one in detail["members"]] == [f"of {row['protocol']}"]
-        assert sum(one["committed"] for one in detail["partitions"]) == RECORDS // 2
-        assert {one["end"] for one in detail["partitions"]} == {RECORDS // 4}
-        assert all(one["lag"] == one["end"] - one["committed"] for one in detail["partitions"])
-        other = nodes[1 - nodes.index(node)]
-        assert ask(other, "groups", item=name)["item"]["found"] is None
+        assert until(is_whole, 60), found
+        assert [one["leader"] in (0, 1) for one in found["partitions"]] == [True] * 4
+        assert {one["group"] for one in found["readers"]} == {"classic group", "consumer group"}
+        assert "cleanup.policy" in {one["name"] for one in found["configs"]}
+        assert found["shows_records"] is False
+    assert ask(nodes[0], "topics", item="none")["item"]["found"] is None
+
+
+def test_what_no_node_has_opened_pulsar_is_asked(nodes: list[BridgeThread]) -> None:
+    create(nodes[0], "empty", 1)
+
+    def is_known() -> bool:
+        found = ask(nodes[1], "topics", item="empty")["item"]["found"]
+        return found is not None and [(one["start"], one["end"]) for one in found["partitions"]] == [(0, 0)]
+
+    assert until(is_known, 60)
+
+
+def test_each_node_shows_all_groups_their_members_and_what_each_has(nodes: list[BridgeThread]) -> None:
+    for node in nodes:
+        found: dict[str, Any] = {}
+
+        def all_are_there(node: BridgeThread = node, found: dict[str, Any] = found) -> bool:
+            found.update({row["name"]: row for row in rows(node, "groups")})
+            return set(found) == {"classic group", "consumer group"}
+
+        assert until(all_are_there, 60), found
+        for name, row in found.items():
+            assert (row["state"], row["members"], row["protocol"]) == ("Stable", 1, name.partition(" ")[0])
+            detail: dict[str, Any] = {}
+
+            def whole(node: BridgeThread = node, name: str = name, detail: dict[str, Any] = detail) -> bool:
+                detail.update(
+                    ask(node, "groups", item=name)["item"]["found"] or {"partitions": [{"lag": None, "committed": 0}]}
+                )
+                return all(one["lag"] is not None for one in detail["partitions"] if one["committed"] is not None)
+
+            assert until(whole, 60), detail  # that of partitions which the other node leads, too
+            assert [(one["client_id"], one["assigned"]) for one in detail["members"]] == [
+                (f"of {row['protocol']}", "orders 0-3")
+            ]
+            assert {one["member"] for one in detail["partitions"]} == {f"of {row['protocol']}"}
+            read = [one for one in detail["partitions"] if one["committed"] is not None]
+            assert len(detail["partitions"]) == 4
+            assert sum(one["committed"] for one in read) == READ
+            assert {one["end"] for one in read} == {RECORDS // 4}
+            assert all(one["lag"] == one["end"] - one["committed"] for one in read)
+        assert ask(node, "groups", item="none")["item"]["found"] is None
+
+
+def test_the_overview_counts_what_the_cluster_has(nodes: list[BridgeThread]) -> None:
+    def is_counted(node: BridgeThread) -> bool:
+        overview = ask(node, "overview")["overview"]
+        worst = overview["worst"]
+        return overview["topics"] >= 1 and overview["groups"] == 2 and worst is not None and worst["lag"] > 0
+
+    for node in nodes:
+        assert until(partial(is_counted, node), 60)
+
+
+def test_events_of_one_kind_are_one_row_and_each_is_in_its_details(nodes: list[BridgeThread]) -> None:
+    for number in range(3):
+        log.get("bridge.tests").warning("! denied", extra={"principal": f"User:{number}"})
+    (row,) = [row for row in rows(nodes[0], "events", search="User:2") if row["text"] == "denied"]
+    assert row["count"] >= 3
+    found = ask(nodes[0], "events", item="denied")["item"]["found"]
+    assert {"principal=User:0", "principal=User:1", "principal=User:2"} <= {one["fields"] for one in found["events"]}
 
 
 @pytest.mark.parametrize(
@@ -188,7 +264,7 @@ async def test_what_is_not_known_of_a_lag_is_in_no_sum(
 
 
 def test_clients_are_told_apart_by_their_software(nodes: list[BridgeThread]) -> None:
-    for node in nodes:
+    for node in nodes:  # those of both
         librdkafka = [row for row in rows(node, "clients") if "confluent" in row["name"]]
         assert librdkafka
         assert sum(row["connections"] for row in librdkafka) > 0
@@ -207,7 +283,9 @@ def test_what_there_is_not_is_refused_in_words(nodes: list[BridgeThread], query:
         assert json.load(error)["error"]
 
 
-def test_looking_asks_pulsar_nothing(bridge_with: Callable[..., BridgeThread], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_looking_asks_pulsar_for_the_list_of_topics_and_not_for_each_at_every_look(
+    bridge_with: Callable[..., BridgeThread], monkeypatch: pytest.MonkeyPatch
+) -> None:
     quiet = bridge_with()  # with clients it would ask for them
     looking: ContextVar[bool] = ContextVar("looking", default=False)  # tasks that looking begins inherit it
     answer = HttpServer._answer
@@ -225,13 +303,14 @@ def test_looking_asks_pulsar_nothing(bridge_with: Callable[..., BridgeThread], m
     monkeypatch.setattr(HttpServer, "_answer", answer_looking)
     for of, name in ((BrokerConnection, "request"), (RestClient, "_send_request")):
         monkeypatch.setattr(of, name, noting(getattr(of, name), asked, looking))
-    for _ in range(10):
-        for view in ("overview", "nodes", "brokers", "topics", "groups", "clients", "events", "settings"):
+    for _ in range(50):
+        for view in VIEWS:
             ask(quiet, view)
         assert ask(quiet, "topics", item="orders")["item"]["found"]
         ask(quiet, "groups", item="none")
     own = quiet.server.client.connections()
-    assert not [who for who in asked if who in own or who is quiet.server.admin]
+    # the list, the topic's size, its configs (defaults and own ones), its end: each once in a while
+    assert len([who for who in asked if who in own or who is quiet.server.admin]) < 25
     assert until(lambda: is_ready(quiet) and bool(asked))  # which does ask
 
 

@@ -17,7 +17,7 @@ from bridge.telemetry.metrics import Metrics
 from tests.support.sources import ROOT
 
 FOLDER = ROOT / "bridge" / "http" / "status" / "page"
-MOST_BYTES = 100_000
+MOST_BYTES = 150_000
 TOKEN = "YWxpY2U.s3cret-~+/=="  # noqa: S105
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -52,7 +52,10 @@ def test_all_of_it_is_small() -> None:
 
 async def test_every_file_is_served_with_the_headers_that_keep_others_out() -> None:
     async with serving() as (session, _):
-        paths = ["/", *(f"/page/{name}" for name in ("app.js", "views.js", "charts.js", "style.css", "uPlot.js"))]
+        paths = [
+            "/",
+            *(f"/page/{name}" for name in ("app.js", "views.js", "charts.js", "records.js", "style.css", "uPlot.js")),
+        ]
         for path in [*paths, "/page/uPlot.css", "/page/LICENSE-uPlot.txt", "/api/state", "/api/state?view=none"]:
             async with session.get(path) as response:
                 assert response.status == (400 if "none" in path else 200)
@@ -76,7 +79,7 @@ async def test_only_the_files_of_the_list_are_served() -> None:
 
 async def test_nothing_in_the_files_comes_from_elsewhere_or_is_written_as_markup() -> None:
     own = [file for file in FOLDER.iterdir() if file.is_file()]
-    assert len(own) == 5
+    assert len(own) == 6
     for file in own:
         text = file.read_text(encoding="utf-8")
         assert "http://" not in text

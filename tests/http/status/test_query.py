@@ -18,6 +18,12 @@ def test_all_parts_are_read() -> None:
     assert parse(target) == Query("topics", "a ü", "-rate", 3, "orders", 1)
 
 
+def test_where_records_begin_is_read() -> None:
+    target = b"/api/state?view=records&item=orders&partition=3&start=time&at=1764382000000&key=0xff&most=7"
+    found = parse(target)
+    assert found == Query("records", "", "", 1, "orders", None, 3, "time", 1764382000000, "0xff", 7)
+
+
 @pytest.mark.parametrize(
     "query",
     [
@@ -30,6 +36,10 @@ def test_all_parts_are_read() -> None:
         b"search=%ff",
         "search=ü".encode(),
         b"a=1&" * 8,
+        b"start=middle",
+        b"at=-1",
+        b"partition=9999999999",
+        b"node=1",
         b"search=" + b"x" * MOST_BYTES,
     ],
 )
@@ -56,6 +66,12 @@ def test_any_bytes_are_a_query_or_none(query: bytes) -> None:
         st.sampled_from(["", "-rate"]),
         st.integers(1, 1000),
         st.text(st.characters(codec="utf-8"), max_size=100),
+        st.none(),
+        st.integers(0, 1000),
+        st.sampled_from(["", "offset", "time"]),
+        st.integers(0, 2**62),
+        st.text(st.characters(codec="utf-8"), max_size=100),
+        st.integers(0, 1000),
         st.none(),
     )
 )

@@ -66,6 +66,38 @@ async def test_a_trimmed_topic_ends_where_it_did(bench: Bench, topics: Topics, c
     assert await closed.published(name, 0, 2) is None
 
 
+async def test_the_start_is_the_first_record_that_is_there(
+    bench: Bench, topics: Topics, closed: ClosedLogs, name: str
+) -> None:
+    topic = await topics.create(name, 1)
+    log = topics.log(topic, 0)
+    end = await closed.end(name, 0)
+    assert end is not None
+    assert await closed.start(name, 0, end) == 0
+    for _ in range(2):
+        await bench.append(log, prepared(5))
+    end = await closed.end(name, 0)
+    assert end is not None
+    assert await closed.start(name, 0, end) == 0
+    await topics.administration.delete_records(topic, 0, log, 7)
+    fresh = ClosedLogs(closed._storage, Topics(closed._storage))
+    assert await fresh.start(name, 0, end) == 7
+
+
+async def test_entries_are_read_from_an_offset_to_the_end_and_nothing_stays_open(
+    bench: Bench, topics: Topics, closed: ClosedLogs, name: str
+) -> None:
+    topic = await topics.create(name, 1)
+    log = topics.log(topic, 0)
+    assert [one async for one in closed.entries(name, 0, 0)] == []
+    for _ in range(4):
+        await bench.append(log, prepared(5))
+    found = [(one.batch.base, one.batch.next, one.by_kafka) async for one in closed.entries(name, 0, 7)]
+    assert found == [(5, 10, True), (10, 15, True), (15, 20, True)]
+    assert [one async for one in closed.entries(name, 0, 20)] == []
+    assert closed._topics.opened(name, 0) is None
+
+
 async def test_what_is_not_there_has_no_end_and_is_not_made_by_asking(
     topics: Topics, closed: ClosedLogs, name: str
 ) -> None:

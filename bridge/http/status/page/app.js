@@ -1,12 +1,13 @@
 // Asks the bridge once a second for what the view in the address shows, and writes it into the page.
 
 import { Charts, History } from "./charts.js";
-import { Grid, bytes, el, moment, say, seconds, shown, views } from "./views.js";
+import { Grid, bytes, el, line, moment, recordsView, say, seconds, shown, views } from "./views.js";
+import { recordsPage } from "./records.js";
 
 const EVERY = 1000;
 const byId = (id) => document.getElementById(id);
 const history = new History();
-const state = { view: "", search: "", sort: "", page: 1, item: "", worker: null };
+const state = { view: "", search: "", sort: "", page: 1, item: "", partition: 0, worker: null };
 let shownView = null;  // what is in #content: { key, update, close }
 let timer = 0;
 let asking = null;
@@ -19,11 +20,12 @@ let answered = 0;
 function read() {
   const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
   const found = new URLSearchParams(query ?? "");
-  state.view = Object.hasOwn(views, path) ? path : "overview";
+  state.view = Object.hasOwn(views, path) || path === "records" ? path : "overview";
   state.search = found.get("search") ?? "";
   state.sort = found.get("sort") ?? "";
   state.page = Math.max(1, Number.parseInt(found.get("page") ?? "1", 10) || 1);
   state.item = found.get("item") ?? "";
+  state.partition = Math.max(0, Number.parseInt(found.get("partition") ?? "0", 10) || 0);
   const worker = found.get("worker");
   state.worker = worker !== null && /^\d{1,4}$/.test(worker) ? Number(worker) : null;
 }
@@ -33,6 +35,7 @@ function address(changes = {}) {
   const query = new URLSearchParams();
   for (const name of ["search", "sort", "item"]) if (wanted[name]) query.set(name, wanted[name]);
   if (wanted.page > 1) query.set("page", wanted.page);
+  if (wanted.view === "records") query.set("partition", wanted.partition);
   if (wanted.worker !== null) query.set("worker", wanted.worker);
   return `#/${wanted.view}${query.size ? `?${query}` : ""}`;
 }
@@ -51,8 +54,9 @@ async function poll() {
   asking?.abort();
   if (document.hidden) return;
   const mine = asking = new AbortController();
-  const query = new URLSearchParams({ view: state.view, page: state.page });
-  for (const name of ["search", "sort", "item"]) if (state[name]) query.set(name, state[name]);
+  // records are read when somebody asks for them, and not once a second
+  const query = new URLSearchParams({ view: state.view === "records" ? "overview" : state.view, page: state.page });
+  if (state.view !== "records") for (const name of ["search", "sort", "item"]) if (state[name]) query.set(name, state[name]);
   if (state.worker !== null) query.set("worker", state.worker);
   let pause = EVERY;
   try {
@@ -107,8 +111,19 @@ function update({ workers, worker, answer }) {
   say(byId("node"), `${node.name} ${node.id >= 0 ? `· node ${node.id}` : ""}`);
   const ready = node.ready === null ? "" : ` ${node.ready ? "Ready" : "Not ready"} since ${moment(node.ready_since)}.`;
   say(byId("facts"), `Version ${node.version}, started ${moment(node.since)}.${ready}`);
-  document.title = `${views[state.view].title} – bridge ${node.name}`;
+  document.title = `${(views[state.view] ?? recordsView).title} – bridge ${node.name}`;
+  showSilent(answer.silent);
   if (answer.view === state.view && shownView) shownView.update(answer, workers);
+}
+
+// The nodes of which nothing is in what is shown.
+function showSilent(silent) {
+  const list = byId("silent");
+  const text = silent.map((one) => `Node ${one.node} (${one.name}) is not shown: ${one.reason}.`);
+  list.hidden = !text.length;
+  if (list.dataset.text === text.join("\n")) return;
+  list.dataset.text = text.join("\n");
+  list.replaceChildren(...text.map((one) => el("p", { class: "warn" }, one)));
 }
 
 function showWorkers(workers, worker) {
@@ -123,8 +138,8 @@ function showWorkers(workers, worker) {
 // ---- the views
 
 function show() {
-  const view = views[state.view];
-  const key = `${state.view}\n${state.item}`;
+  const view = views[state.view] ?? recordsView;
+  const key = `${state.view}\n${state.item}\n${state.view === "records" ? state.partition : ""}`;
   for (const link of byId("views").querySelectorAll("a")) {
     if (link.dataset.view === state.view) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
@@ -138,7 +153,8 @@ function show() {
   shownView?.close?.();
   say(byId("title"), state.item ? `${view.title}: ${state.item}` : view.title);
   say(byId("note"), view.note);
-  const made = state.view === "overview" ? overview() : state.item && view.details ? details(view) : listing(view);
+  const made = state.view === "overview" ? overview()
+    : state.view === "records" ? recordsPage({ ...state }, address({ view: "topics" })) : state.item && view.details ? details(view) : listing(view);
   shownView = { key, ...made };
   byId("content").replaceChildren(made.element);
   if (moved) byId("title").focus();
@@ -147,12 +163,15 @@ function show() {
 function overview() {
   const facts = el("dl");
   const checks = new Grid(CHECKS, "Checks of readiness", () => {}, null);
+  const alerts = new Grid(ALERTS, "Alerts", () => {}, null);
+  const firing = el("section", {}, el("h3", {}, "Alerts"), el("p", { class: "quiet" }, "As each node finds the conditions of "
+    + "config/alerts.yml in its own numbers, every 15 s. What was before its start it does not know."), alerts.element);
   const workers = new Grid(WORKERS, "Worker processes", () => {}, null);
   const workersPart = el("div", { hidden: "" }, el("h3", {}, "Workers"), workers.element);
   const charts = new Charts(history);
   const readiness = el("section", {}, el("h3", {}, "Readiness"), checks.element);
   const minutes = el("section", {}, el("h3", {}, "The last minutes"), charts.element);
-  const element = el("div", {}, facts, minutes, readiness, workersPart);
+  const element = el("div", {}, facts, firing, minutes, readiness, workersPart);
   const values = new Map();
   const fact = (label, text) => {
     if (!values.has(label)) {
@@ -166,6 +185,12 @@ function overview() {
     close: () => charts.close(),
     redraw: () => charts.redraw(),
     update: ({ node, counters, overview: found }, processes) => {
+      fact("Topics", shown("count", found.topics));
+      fact("Groups", shown("count", found.groups));
+      fact("Worst lag", found.worst ? `${shown("count", found.worst.lag)} records: ${found.worst.group}` : "none");
+      fact("Alerts", found.alerts.length ? shown("count", found.alerts.length) : "none");
+      firing.hidden = !found.alerts.length;
+      alerts.update(found.alerts);
       fact("Running for", seconds(Math.max(0, node.now - node.since)));
       fact("Version", `${node.version}, codec ${found.codec}`);
       fact("Namespace", found.namespace);
@@ -183,7 +208,7 @@ function overview() {
         age: found.checked,
       })));
       const [upper, lower] = node.ready === false ? [readiness, minutes] : [minutes, readiness];
-      if (upper.nextElementSibling !== lower) facts.after(upper, lower);
+      if (upper.nextElementSibling !== lower) firing.after(upper, lower);
       workersPart.hidden = !processes.length;
       workers.update(processes);
       charts.update();
@@ -198,6 +223,8 @@ const unacknowledged = (count, named) => count
 const plain = (key, label, kind = "text", more = {}) => ({ key, label, kind, sorts: false, ...more });
 const CHECKS = [plain("check", "Check"), plain("state", "State"), plain("reason", "Reason", "text", { long: true }),
   plain("age", "Looked at, ago", "seconds")];
+const ALERTS = [plain("alert", "Alert"), plain("what", "What", "text", { long: true }), plain("severity", "Severity"),
+  plain("since", "Since", "moment"), plain("node", "Node", "id")];
 const WORKERS = [plain("index", "Worker", "count"), plain("state", "State"), plain("pid", "Process"),
   plain("restarts", "Restarts", "count"), plain("ports", "Kafka ports")];
 
@@ -205,8 +232,8 @@ function listing(view) {
   const search = el("input", { type: "search", id: "search", autocomplete: "off", spellcheck: "false", maxlength: 200 });
   const count = el("p", { role: "status", class: "quiet" });
   const sort = (one) => go({ sort: (state.sort || view.order) === one.key ? `-${one.key}` : one.key, page: 1 });
-  const link = view.details ? (row) => address({ item: String(row.name), search: "", sort: "", page: 1 }) : null;
-  const grid = new Grid(view.columns, view.title, sort, link);
+  const link = view.details ? (row) => address({ item: String(row[view.key ?? "name"]), search: "", sort: "", page: 1 }) : null;
+  const grid = new Grid(view.columns, view.title, sort, link, address);
   const pages = pager();
   let typing = 0;
   search.addEventListener("input", () => {
@@ -233,9 +260,12 @@ function listing(view) {
 }
 
 function details(view) {
-  const grids = view.parts.map((part) => ({ ...part, grid: new Grid(part.columns, part.title, () => {}, null) }));
+  const grids = view.parts.filter((part) => !part.chart)
+    .map((part) => ({ ...part, grid: new Grid(part.columns, part.title, () => {}, null, address) }));
+  const charts = view.parts.filter((part) => part.chart)
+    .map((part) => ({ ...part, place: el("div", { class: "history" }) }));
   const missing = el("p", { role: "status" });
-  const body = el("div", {}, ...grids.flatMap((one) => [el("h3", {}, one.title), one.grid.element]));
+  const body = el("div", {}, ...charts.flatMap((one) => [el("h3", {}, one.title), one.place]), ...grids.flatMap((one) => [el("h3", {}, one.title), one.grid.element]));
   const pages = pager();
   const left = el("p", { class: "quiet" });
   const back = el("a", { href: address({ item: "", page: 1 }) }, `All ${view.title.toLowerCase()}`);
@@ -244,13 +274,29 @@ function details(view) {
     update: ({ item }) => {
       if (item.name !== state.item) return;
       body.hidden = item.found === null;
-      say(missing, item.found === null ? `This node does not have this ${view.one}; perhaps another node does.` : "");
+      say(missing, item.found === null ? `There is no such ${view.one}, as far as the nodes that answer know.` : "");
       if (item.found === null) return;
-      for (const one of grids) one.grid.update(item.found[one.key]);
+      const more = { topic: item.name, look: item.found.shows_records === true };
+      for (const one of grids) one.grid.update(item.found[one.key].map((row) => ({ ...more, ...row })));
+      for (const one of charts) chart(one.place, item.found[one.key]);
       pages.update(item.found.page, item.found.pages);
       say(left, item.found.left_out ? `${item.found.left_out} members are not shown.` : "");
     },
   };
+}
+
+// The lag over time, from [time, records] of each half minute.
+function chart(place, points) {
+  if (place.dataset.points === JSON.stringify(points)) return;
+  place.dataset.points = JSON.stringify(points);
+  if (points.length < 2) {
+    place.replaceChildren(el("p", { class: "quiet" }, "Not known yet: its coordinator notes it every half minute."));
+    return;
+  }
+  const values = points.map(([, records]) => records);
+  const most = shown("count", Math.max(...values));
+  const text = `From ${moment(points[0][0])} to ${moment(points.at(-1)[0])}: at most ${most}, now ${shown("count", values.at(-1))} records.`;
+  place.replaceChildren(line(values, 600, 100, text), el("p", { class: "quiet" }, text));
 }
 
 function pager() {
