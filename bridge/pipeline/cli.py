@@ -4,7 +4,7 @@ import argparse
 import logging
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -86,17 +86,18 @@ def make_parser(jobs: dict[str, Job]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "bridge-pipeline",
         description=__doc__,
-        epilog=_exit_codes(),
+        epilog=_exit_codes(EXIT_CODES),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"bridge-pipeline {__version__}")
     commands = parser.add_subparsers(dest="job", required=True, metavar="JOB")
     for name, job in jobs.items():
-        command = _command(commands, name, job.HELP, job.EXAMPLES)
+        command = _command(commands, name, job.HELP, job.EXAMPLES, _own(job.ENDS))
         job.add_arguments(command)
         _add_common(command)
     words = "print what a shell needs to complete this command's words"
-    completion = _command(commands, "completion", words, (("for bash, in this shell", "bash >words && . ./words"),))
+    examples = (("for bash, in this shell", "bash >words && . ./words"),)
+    completion = _command(commands, "completion", words, examples, {code: EXIT_CODES[code] for code in (0, 2)})
     completion.add_argument("shell", choices=SHELLS)
     return parser
 
@@ -106,21 +107,26 @@ def _command(
     name: str,
     what: str,
     examples: tuple[tuple[str, str], ...],
+    codes: Mapping[int, str],
 ) -> argparse.ArgumentParser:
     shown = "\n".join(f"  # {purpose}\n  bridge-pipeline {name} {words}" for purpose, words in examples)
     return commands.add_parser(
         name,
         help=what,
         description=what,
-        epilog=f"examples:\n{shown}\n\n{_exit_codes()}",
+        epilog=f"examples:\n{shown}\n\n{_exit_codes(codes)}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
 
 
-def _exit_codes() -> str:
-    return "exit codes:\n" + "\n".join(
-        f"  {code:<3}  {meaning.replace('`', '')}" for code, meaning in EXIT_CODES.items()
-    )
+def _own(ends: Mapping[int, str]) -> dict[int, str]:
+    """The exit codes of one job: those of all, without those that others alone have, and with its own words."""
+    others = {code for code, meaning in EXIT_CODES.items() if meaning.startswith("`")}
+    return {code: ends.get(code, meaning) for code, meaning in EXIT_CODES.items() if code in ends or code not in others}
+
+
+def _exit_codes(codes: Mapping[int, str]) -> str:
+    return "exit codes:\n" + "\n".join(f"  {code:<3}  {meaning.replace('`', '')}" for code, meaning in codes.items())
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:

@@ -14,6 +14,7 @@ from tests.support.java import (
     CONNECT,
     FLINK,
     KAFKA,
+    MIRROR,
     NEWER_CLIENTS,
     NEWEST,
     OLD_CLIENTS,
@@ -33,7 +34,7 @@ def main(only: list[str]) -> int:
         definitions_jar()
         if only != ["definitions"]:
             clients = OLDEST_CLIENTS, OLD_CLIENTS, NEWER_CLIENTS, NEWEST
-            for jars in (KAFKA, *clients, STREAMS, SPRING, CONNECT, FLINK):
+            for jars in (KAFKA, *clients, STREAMS, SPRING, CONNECT, MIRROR, FLINK):
                 jars_directory(jars)
             proxy_jars()
             old_kafka_python()

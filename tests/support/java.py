@@ -68,6 +68,8 @@ CONNECT = Jars(
         _LOGGING,
     ),
 )
+MIRROR = Jars(f"kafka-mirror-{KAFKA_VERSION}", ((_APACHE, "connect-mirror", KAFKA_VERSION), _LOGGING))
+"""MirrorMaker 2."""
 SPRING = Jars("spring-kafka-4.0.7", (("org.springframework.boot", "spring-boot-starter-kafka", "4.0.7"),))
 FLINK = Jars(
     f"flink-{FLINK_VERSION}-kafka-{FLINK_KAFKA_VERSION}",

@@ -23,6 +23,7 @@ TOGETHER = ("tests/hostile/", "tests/pipeline/", "tests/faults/", "tests/pulsar_
 LONG = (
     "tests/standalone/test_command.py",
     "tests/clients/",
+    "tests/migration/",
     "tests/pulsar_secured/test_authorizer.py",
     "tests/relay/test_shared_address.py",
     "tests/http/status/test_page.py",

@@ -6,6 +6,7 @@ Code that several jobs share lies beside this package, never in it.
 import argparse
 import importlib
 import pkgutil
+from collections.abc import Mapping
 from typing import Protocol, cast
 
 from bridge.pipeline.context import Context
@@ -20,6 +21,8 @@ class Job(Protocol):
     """One line for `--help`."""
     EXAMPLES: tuple[tuple[str, str], ...]
     """For `--help`: what for, and the words behind the job's name."""
+    ENDS: Mapping[int, str]
+    """For `--help`: what an exit code means of this job alone, or more exactly than of all."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the job's own options; `cli/command.py` adds those that all jobs share."""

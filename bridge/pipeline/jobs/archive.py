@@ -31,6 +31,7 @@ EXAMPLES = (
     ("what there is now; the same command goes on later", "--bootstrap kafka:9092 --topics orders --out /data/orders"),
     ("until stopped, by the hour", "--bootstrap kafka:9092 --pattern 'shop-.*' --out s3a://lake/shop --every 60"),
 )  # fmt: skip
+ENDS = {3: "records are gone at the source, or a batch was not read whole"}
 _DAYS, _HOURS = ["date"], ["date", "hour"]
 
 

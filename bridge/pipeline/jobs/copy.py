@@ -29,6 +29,7 @@ EXAMPLES = (
     ("under live writes, with groups' offsets",
      "--source kafka:9092 --target bridge:9092 --topics orders --follow 5 --groups billing --offset-map /data/map"),
 )  # fmt: skip
+ENDS = {3: "records are gone at the source, or something else has written to the target"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -28,6 +28,7 @@ EXAMPLES = (
     ("two endpoints", "--a kafka:9092 --b bridge:9092 --topics orders --report findings.json"),
     ("past the bridge", "--a kafka:9092 --b-native pulsar://broker:6650/public/default --topics orders"),
 )  # fmt: skip
+ENDS = {1: "the sides differ", 3: "records are gone while they are compared"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -23,6 +23,7 @@ HELP = "write what reconcile found missing on side b, behind what is there"
 EXAMPLES = (
     ("after `reconcile --report findings.json`", "--findings findings.json --a kafka:9092 --b bridge:9092"),
 )  # fmt: skip
+ENDS = {3: "records are gone at the source, or something else writes to the target"}
 _WRITING = {"kafka.acks": "all", "kafka.enable.idempotence": "true"}
 _ORDER = "order is not restored: missing records are written behind all others"
 

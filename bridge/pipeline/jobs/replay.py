@@ -26,6 +26,7 @@ EXAMPLES = (
     ("a day of it, under another name",
      "--archive /data/orders --bootstrap bridge:9092 --from 2026-01-01 --to 2026-01-02 --map orders=orders-2026-01-01"),
 )  # fmt: skip
+ENDS = {3: "a part of the archive is missing, or something else has written to the target"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -23,6 +23,7 @@ HELP = "measure what goes through topics: a report with plots, and Parquet"
 EXAMPLES = (
     ("a report with plots", "--bootstrap kafka:9092 --topics orders --groups billing --out traffic"),
 )  # fmt: skip
+ENDS = {3: "records are gone while they are read"}
 _PARTITIONS = (
     "topic string, partition int, `from` long, `to` long, records long, bytes long, largest long, null_keys long, "
     "tombstones long, late long, latest_by long, gaps long, sizes struct<p50: long, p90: long, p99: long>, first long, "

@@ -21,6 +21,7 @@ EXAMPLES = (
     ("an archive", "--archive /data/orders"),
     ("by a script", "--archive /data/orders --progress quiet --json | jq .records"),
 )  # fmt: skip
+ENDS = {3: "the files are not what the manifests say"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,1 @@
+"""Clients at work move from a real Kafka to the bridge, and home again: docs/cut-over.md, walked."""
