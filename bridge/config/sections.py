@@ -230,6 +230,7 @@ class TransactionSettings:
     id_expiration_ms: int = integer(604_800_000, 60_000)
     max_partitions: int = integer(10_000, 1, INT32_MAX)
     max_ids: int = integer(100_000, 1, INT32_MAX)
+    max_open: int = integer(10_000, 1, INT32_MAX)
     compact_after_writes: int = integer(500_000, 1)
 
     def __post_init__(self) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from bridge.config.rules import check_rules, integer
+from bridge.config.rules import INT32_MAX, check_rules, integer
 from bridge.errors import SettingsError
 
 _LINE: Final = re.compile(r"(\w+)\s+(.+?)\s+->\s+(\S+)", re.ASCII)
@@ -30,6 +30,7 @@ _CAPTURE: Final = re.compile(r"\$([1-9])", re.ASCII)
 _SAFE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
 """What a captured part may be: nothing that is a path, a mark of Pulsar's or KoP's own, or longer than names are."""
 _MAX_NAMESPACE: Final = 128
+_LIMITS: Final = ("transactions.max_ids", "transactions.max_open")
 _PULSARS_OWN: Final = "pulsar/"
 """Pulsar keeps its state in this tenant."""
 
@@ -102,6 +103,27 @@ def parse_allowed(text: str) -> "tuple[re.Pattern[str], ...]":
     return tuple(_glob(entry) for entry in entries)
 
 
+def parse_limits(text: str) -> "tuple[tuple[re.Pattern[str], Mapping[str, int]], ...]":
+    """What namespaces have in place of the limits of [transactions]; ValueError says what is wrong."""
+    lines = (line.strip() for line in text.splitlines())
+    return tuple(_limits(line) for line in lines if line and not line.startswith("#"))
+
+
+def _limits(line: str) -> "tuple[re.Pattern[str], Mapping[str, int]]":
+    pattern, *settings = line.split()
+    found = {}
+    for setting in settings:
+        name, _, value = setting.partition("=")
+        if name not in _LIMITS or not re.fullmatch("[1-9][0-9]{0,9}", value) or int(value) > INT32_MAX:
+            raise ValueError(f"{line!r}: {setting!r} is not one of {', '.join(f'{one}=NUMBER' for one in _LIMITS)}")
+        found[name.removeprefix("transactions.")] = int(value)
+    if _ALLOWED.fullmatch(pattern) is None or not found:
+        raise ValueError(
+            f"{line!r} is not `tenant/namespace {_LIMITS[0]}=NUMBER`, in which * is one or more characters"
+        )
+    return _glob(pattern), found
+
+
 def _rule(line: str) -> TenantRule:
     match = _LINE.fullmatch(line)
     kinds = {kind.value: kind for kind in RuleKind}
@@ -134,6 +156,7 @@ class TenantSettings:
     namespaces: str = ""
     required: bool = True
     max_namespaces: int = integer(100, 1, 10_000)
+    limits: str = ""
 
     def __post_init__(self) -> None:
         check_rules("tenants", self)
@@ -145,8 +168,16 @@ class TenantSettings:
             allowed = parse_allowed(self.namespaces)
         except ValueError as error:
             raise SettingsError(f"tenants.namespaces: {error}") from None
+        try:
+            parse_limits(self.limits)
+        except ValueError as error:
+            raise SettingsError(f"tenants.limits: {error}") from None
         _check_captures(rules, allowed)
         _check_unproven(rules, allowed)
+
+    def limits_of(self, namespace: str) -> Mapping[str, int]:
+        """The limits of [transactions] that a namespace has of its own, by their names there."""
+        return next((limits for pattern, limits in parse_limits(self.limits) if pattern.fullmatch(namespace)), {})
 
     @property
     def has_user_names(self) -> bool:

@@ -2,7 +2,9 @@
 
 It goes on in the background, and what is visible does not change by it. It begins when a transaction is decided that
 has offsets in a slot of this node, and when a slot is taken. Each slot has one task, while there is anything to do, and
-a limited number of partitions is written at a time. What fails is looked at again by and by.
+a limited number of partitions is written at a time. What could not be settled, as a write failed or another one has no
+outcome yet, is tried again after some seconds: what is visible is right meanwhile, but nothing expires, and each look
+at the group goes through it.
 """
 
 import asyncio
@@ -26,6 +28,8 @@ _log = log.get("groups.settling")
 
 _DELAY_SECONDS: Final = 0.2
 """Transactions come one after another: one write settles those of this long."""
+_AGAIN_SECONDS: Final = 5.0
+"""Until what could not be settled is tried again."""
 
 _Place: TypeAlias = tuple[str, TopicPartition]
 """A group, and a partition of which it has pending offsets."""
@@ -59,6 +63,8 @@ class Settling:
         self._places: set[_Place] = set()  # where something was pending at the last count, or has been since
         self._waiting: dict[Transaction, set[_Place]] = {}  # for open transactions, each of which is watched
         self._due: dict[int, dict[_Place, None]] = {}  # of each slot that has a task
+        self._left: dict[_Place, None] = {}  # what could not be settled
+        self._again: asyncio.TimerHandle | None = None  # runs while there is any
         self._tasks: set[asyncio.Task[None]] = set()
 
     def start(self, group_ids: Iterable[str]) -> None:
@@ -72,6 +78,8 @@ class Settling:
         with suppress(ValueError):  # not started
             self._store.on_pending.remove(self._look)
             self._store.on_owned.remove(self._owned)
+        if self._again is not None:
+            self._again.cancel()
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -143,21 +151,41 @@ class Settling:
             del self._due[slot]
 
     async def _settle(self, places: Sequence[_Place]) -> None:
-        """Settle what can be."""
-        writes = []
+        """Settle what can be; the rest is tried again."""
+        writes, submitted = [], []
         for group_id, some in groupby(places, itemgetter(0)):
-            if records := self._records(group_id, map(itemgetter(1), some)):
+            of_group = list(some)
+            if records := self._records(of_group):
                 # it takes its place in the order in the step in which it was found out
                 writes.append(submit(self._store, group_id, records))
-        errors = [error for error in await asyncio.gather(*writes, return_exceptions=True) if error is not None]
+                submitted.append(of_group)
+        outcomes = await asyncio.gather(*writes, return_exceptions=True)
+        errors = [error for error in outcomes if error is not None]
         if errors:
             _log.warning("! offsets not settled", extra={"groups": len(errors), "reason": str(errors[0])})
+            self._try_again(
+                place for some, error in zip(submitted, outcomes, strict=True) if error is not None for place in some
+            )
 
-    def _records(self, group_id: str, partitions: Iterable[TopicPartition]) -> dict[Key, bytes | None]:
-        """What is to be stored now."""
-        group, records = self._store.known(group_id), dict[Key, bytes | None]()
-        for where in partitions:
-            # what is being written would be overtaken; when it is stored there is another look
-            if (group_id, *where) not in self._store.under_way:
-                records |= settling(group_id, group, where, self._outcomes.outcome)
+    def _records(self, places: Sequence[_Place]) -> dict[Key, bytes | None]:
+        """What is to be stored now of some places of one group."""
+        records = dict[Key, bytes | None]()
+        for place in places:
+            group_id, where = place
+            if (group_id, *where) in self._store.under_way:
+                # it would be overtaken; when it is stored there is another look, but it may fail
+                self._try_again([place])
+            else:
+                records |= settling(group_id, self._store.known(group_id), where, self._outcomes.outcome)
         return records
+
+    def _try_again(self, places: Iterable[_Place]) -> None:
+        self._left |= dict.fromkeys(places)
+        if self._again is None and self._left:
+            self._again = asyncio.get_running_loop().call_later(_AGAIN_SECONDS, self._settle_left)
+
+    def _settle_left(self) -> None:
+        self._again = None
+        left, self._left = self._left, {}
+        for place in left:
+            self._settle_soon(place)

@@ -9,6 +9,7 @@ from zlib import crc32
 from bridge.owned_log.batch import Record
 from bridge.owned_log.dependencies import OwnedLogMetrics, OwnedState, SlotDependencies
 from bridge.owned_log.errors import OwnedLogError, SlotUnavailable, copy_of
+from bridge.owned_log.follower import CopyT, Follower
 from bridge.owned_log.journal import Stored
 from bridge.owned_log.slot import Slot
 from bridge.pulsar.admin import Admin, AdminError, Conflict, NotFound, Retention
@@ -23,6 +24,7 @@ UNFINISHED: Final = "bridge.unfinished"
 """The property of a topic to which the records of another one are being copied: it does not have all of them yet."""
 _RETENTION: Final = Retention(minutes=10_080, megabytes=-1)
 _CREATED_TIMEOUT: Final = 30.0
+_READ_TIMEOUT: Final = 60.0
 _OWNED_TIMEOUT: Final = 3.0  # seconds that a request waits for its slot; clients try again after the error
 
 
@@ -136,6 +138,27 @@ class OwnedLog:
         Raises RecordTooLarge, too: nothing is written where they do not fit into one entry.
         """
         return self.slots[slot].store(records)
+
+    async def read(self, slot: int, make: Callable[[], CopyT]) -> CopyT:
+        """A copy of a slot, whoever owns it: all that was acknowledged before the call is in it.
+
+        `make` begins one. TimeoutError where Pulsar does not give it in time.
+        """
+        found: asyncio.Future[CopyT] = asyncio.get_running_loop().create_future()
+
+        def read(copy: CopyT) -> None:
+            if not found.done():
+                found.set_result(copy)
+
+        of = self._dependencies
+        topic = self.slots[slot].topic
+        follower = Follower(slot, topic, of.client, of.admin, of.metrics, make, read, lambda _: None)
+        follower.start()
+        try:
+            async with asyncio.timeout(_READ_TIMEOUT):
+                return await found
+        finally:
+            await follower.close()
 
     async def _count(self) -> int:
         try:

@@ -600,7 +600,14 @@ class TransactionMetrics(Families, prefix="bridge_transactions_"):
     commits = counter("Transactions committed.")
     aborts = counter("Transactions aborted, those that timed out among them.")
     timeouts = counter("Transactions aborted because they were open for longer than their producers allow.")
+    refused = counter(
+        "New transactional ids and transactions refused: there were transactions.max_ids, or transactions.max_open of "
+        "them open. The limits are of each namespace, and tenants.limits may set others."
+    )
     expired_ids = counter("Transactional ids forgotten (transactions.id_expiration_ms).")
+    pruned_records = counter(
+        "Stored records of aborted transactions deleted, as nothing was left of them in any partition or group."
+    )
     end_seconds = histogram("From an EndTxn to its receipt. Slow: Pulsar is, or many end at once.")
     confirm_seconds = histogram("From the question what is recorded of transactions to Pulsar's answer.")
     slots_held = gauge("Slots of transactional ids that this node coordinates.")

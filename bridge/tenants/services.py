@@ -28,6 +28,7 @@ from bridge.storage.services import Storage, set_event
 from bridge.storage.topics.closed_logs import ClosedLogs
 from bridge.storage.topics.topics import Topics
 from bridge.telemetry.metrics import Metrics
+from bridge.transactions.pruning import Remains
 from bridge.transactions.transactions import Transactions
 
 
@@ -54,6 +55,10 @@ class NamespaceServices:
             metrics.transactions,
             lambda: self.topics.producer_ids.next(),
             lambda: view_slots or self.store.slots,
+            Remains(
+                lambda topic, partition: self.closed_logs.extent(topic, partition),
+                lambda: self.store.pending_transactions(),
+            ),
         )
         storage = replace(storage, outcomes=self.transactions.outcomes)
         self.topics = Topics(storage)
@@ -178,7 +183,7 @@ def settings_of(namespace: str, own: Settings) -> Settings:
     """The settings of a tenant's namespace. Its state is with the bridge's: its administrators may not write there."""
     tenant, _, name = namespace.partition("/")
     there = {"tenant": tenant, "namespace": name, "state_namespace": own.pulsar.full_state_namespace}
-    return own.with_values(pulsar=there, tenants={"rules": ""})
+    return own.with_values(pulsar=there, tenants={"rules": ""}, transactions=own.tenants.limits_of(namespace))
 
 
 def storage_of(namespace: str, own: Storage) -> Storage:

@@ -7,6 +7,7 @@ place of others is written ahead of their deletion, in the same entry. So at no 
 
 from array import array
 from collections.abc import Iterator, Mapping
+from struct import Struct
 from typing import Final
 
 from bridge.storage.visibility import Identity
@@ -16,6 +17,7 @@ from bridge.transactions.records import BLOCK_SIZE, AbortedKey, AbortedRecord, B
 
 MOST_ALONE: Final = 8
 """So many of a block are stored alone."""
+_ALONE: Final = Struct("<HQQ")
 
 
 class AbortedIdentities:
@@ -89,29 +91,39 @@ class AbortedRecords:
     Of a block's records one is under way at a time: it holds transactions of one producer, so of one transactional id,
     whose decisions are made one behind the other. What is stored for an abort that is not decided so (of a transaction
     that no record knows) must be a record of its own: two merged ones at a time could each lack what the other adds.
+
+    Most of them differ only in whose they are and when they were decided, so what they name is held once.
     """
 
     def __init__(self, most_alone: int = MOST_ALONE) -> None:
         self._most_alone = most_alone
-        self._alone: dict[BlockKey, dict[Identity, bytes]] = {}
-        self._blocks: dict[BlockKey, bytes] = {}
+        self._alone: dict[int, bytes] = {}
+        """By block, those that are stored alone: bit, time of the decision, and number of what is named (`_ALONE`)."""
+        self._blocks: dict[int, bytes] = {}
+        self._names = _Shared()
 
     def apply(self, key: AbortedKey | BlockKey, value: bytes | None) -> None:
         """A record is stored; no value deletes it."""
         if isinstance(key, BlockKey):
             if value:
-                self._blocks[key] = value
+                self._blocks[_packed(key)] = value
             else:
-                self._blocks.pop(key, None)
+                self._blocks.pop(_packed(key), None)
             return
-        block, _ = records.block_of(key.identity)
-        alone = self._alone.setdefault(block, {})
+        block, bit = _place(key.identity)
+        kept = b""
+        for one in _ALONE.iter_unpack(self._alone.get(block, b"")):
+            if one[0] == bit:
+                self._names.release(one[2])
+            else:
+                kept += _ALONE.pack(*one)
         if value:
-            alone[key.identity] = value
+            decided_ms, named = records.split_aborted(value)
+            kept += _ALONE.pack(bit, decided_ms, self._names.take(named))
+        if kept:
+            self._alone[block] = kept
         else:
-            alone.pop(key.identity, None)
-        if not alone:
-            del self._alone[block]
+            self._alone.pop(block, None)
 
     def to_store(self, identity: Identity, value: bytes) -> list[tuple[str, bytes | None]]:
         """The records that make the transaction an aborted one.
@@ -120,7 +132,7 @@ class AbortedRecords:
         (`records.encode_aborted`).
         """
         key, _ = records.block_of(identity)
-        alone = self._alone.get(key, {})
+        alone = self._alone_in(_packed(key))
         if identity not in alone and len(alone) >= self._most_alone:
             merged = self._merged(key, {**alone, identity: value})
             if merged is not None:
@@ -128,21 +140,38 @@ class AbortedRecords:
                 return [(records.block_key(key), records.encode_block(merged)), *deleted]
         return [(records.aborted_key(identity), value)]
 
-    def __iter__(self) -> Iterator[tuple[str, AbortedRecord]]:
-        """All records that can be read, with their keys: what of them is named nowhere any more can be deleted."""
-        for alone in self._alone.values():
-            for identity, value in alone.items():
-                if record := records.decode_aborted(value):
-                    yield records.aborted_key(identity), record
-        for key, value in self._blocks.items():
-            if record := records.decode_block(value):
-                yield records.block_key(key), record
+    def value(self, key: AbortedKey | BlockKey) -> bytes | None:
+        """What is stored of a key."""
+        if isinstance(key, BlockKey):
+            return self._blocks.get(_packed(key))
+        return self._alone_in(_place(key.identity)[0]).get(key.identity)
+
+    def __iter__(self) -> Iterator[tuple[AbortedKey | BlockKey, bytes]]:
+        """All keys with their values, as they are when one looks; those that come meanwhile may be left out."""
+        for block in list(self._alone):
+            for identity, value in self._alone_in(block).items():
+                yield AbortedKey(identity), value
+        for block in list(self._blocks):
+            of_block = self._blocks.get(block)
+            if of_block is not None:
+                yield _block_key(block), of_block
+
+    def _alone_in(self, block: int) -> dict[Identity, bytes]:
+        data = self._alone.get(block)
+        if data is None:
+            return {}
+        key, names = _block_key(block), self._names
+        return {
+            key.identity(bit): records.joined_aborted(decided_ms, names[number])
+            for bit, decided_ms, number in _ALONE.iter_unpack(data)
+        }
 
     def _merged(self, key: BlockKey, alone: Mapping[Identity, bytes]) -> AbortedRecord | None:
         """One record in place of the block's; None if one of them is of a later version."""
         values = [records.decode_aborted(value) for value in alone.values()]
-        if key in self._blocks:
-            values.append(records.decode_block(self._blocks[key]))
+        before = self._blocks.get(_packed(key))
+        if before is not None:
+            values.append(records.decode_block(before))
         stored = [record for record in values if record is not None]
         if len(stored) < len(values):
             return None
@@ -158,6 +187,39 @@ class AbortedRecords:
         )
 
 
+class _Shared:
+    """Bytes that many hold, each once, by a number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[bytes, int] = {}
+        self._held: dict[int, tuple[bytes, int]] = {}
+        """By number: the bytes, and how many hold them."""
+        self._last = 0
+
+    def __getitem__(self, number: int) -> bytes:
+        return self._held[number][0]
+
+    def take(self, data: bytes) -> int:
+        """The number of these bytes, held once more."""
+        number = self._numbers.get(data)
+        if number is None:
+            self._last += 1
+            number = self._numbers[data] = self._last
+            self._held[number] = data, 1
+        else:
+            data, holders = self._held[number]
+            self._held[number] = data, holders + 1
+        return number
+
+    def release(self, number: int) -> None:
+        """Held once less."""
+        data, holders = self._held[number]
+        if holders > 1:
+            self._held[number] = data, holders - 1
+        else:
+            del self._held[number], self._numbers[data]
+
+
 def _place(identity: Identity) -> tuple[int, int]:
     """The packed key of a transaction's block, and its bit: `records.block_of` without the objects."""
     producer_id, epoch, n = identity
@@ -168,6 +230,12 @@ def _place(identity: Identity) -> tuple[int, int]:
 
 def _packed(key: BlockKey) -> int:
     return (key.block << 16 | (0 if key.epoch is None else key.epoch + 1)) << 63 | key.producer_id
+
+
+def _block_key(packed: int) -> BlockKey:
+    """The other way round."""
+    epoch, block = (packed >> 63) & 0xFFFF, packed >> 79
+    return BlockKey(packed & (1 << 63) - 1, epoch - 1 if epoch else None, block)
 
 
 def _union(*named: Named) -> Named:

@@ -16,7 +16,7 @@ The order, which no outcome may contradict:
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from math import inf
@@ -26,12 +26,13 @@ from bridge.config import TransactionSettings
 from bridge.errors import KafkaError, Unanswered
 from bridge.kafka.error_codes import ErrorCode
 from bridge.owned_log import Record, Stored
-from bridge.runtime.futures import gathered, in_turns, loop_time
+from bridge.runtime.futures import gathered, in_chunks, in_turns, loop_time
 from bridge.storage.visibility import Identity
 from bridge.telemetry import log
 from bridge.telemetry.metrics import Standing, TransactionMetrics
 from bridge.transactions import records, state
 from bridge.transactions.newest_connections import Connection, NewestConnections
+from bridge.transactions.records import AbortedKey, BlockKey
 from bridge.transactions.state import NEEDS_PRODUCER_ID, Change, NeedsProducerId, Partition, Status, TransactionRecord
 from bridge.transactions.table import Table
 from bridge.transactions.turns import Turns
@@ -141,6 +142,7 @@ class Coordinator:
 
         def ask(record: TransactionRecord | None, new_producer_id: int | None) -> _Asked:
             if record is None and self._table.count() >= self._settings.max_ids:
+                self._metrics.refused.inc()
                 return Change(ErrorCode.POLICY_VIOLATION)
             return state.init_producer_id(record, producer_id, epoch, timeout_ms, new_producer_id, self._now())
 
@@ -161,7 +163,8 @@ class Coordinator:
         most = self._settings.max_partitions
 
         def ask(record: TransactionRecord | None, _: int | None) -> Change:
-            return state.add_partitions(record, producer_id, epoch, partitions, firsts, protocol, most, self._now())
+            added = state.add_partitions(record, producer_id, epoch, partitions, firsts, protocol, most, self._now())
+            return self._within_limit(record, added)
 
         return await self._serve(transactional_id, ask, connection, alone=False)
 
@@ -178,7 +181,7 @@ class Coordinator:
         """Name a group whose offsets the transaction is about to commit."""
 
         def ask(record: TransactionRecord | None, _: int | None) -> Change:
-            return state.add_group(record, producer_id, epoch, group, protocol, self._now())
+            return self._within_limit(record, state.add_group(record, producer_id, epoch, group, protocol, self._now()))
 
         return await self._serve(transactional_id, ask, connection, alone=False)
 
@@ -228,6 +231,34 @@ class Coordinator:
         slots = self._table.owned_slots()
         await gathered(self._log.confirm(slot) for slot in slots)
         return [one for slot in slots for one in self._table.records(slot).items()]
+
+    async def forget_aborted(self, slot: int, producer_id: int, gone: Mapping[AbortedKey | BlockKey, bytes]) -> int:
+        """Delete records of a producer's aborted transactions that still have these values; how many that were.
+
+        KafkaError where the slot is not served here now, or a write fails.
+        """
+        transactional_id = self._table.id_of(producer_id)
+        deleted = 0
+        if transactional_id is None:  # no decision of its can be under way, nor will there be another one
+            async for some in in_chunks(list(gone.items())):
+                if entry := self._unchanged(slot, some):
+                    await self._log.store(slot, entry).done
+                    deleted += len(entry)
+        else:
+            async with self._turn(transactional_id, alone=True) as line:
+                async for some in in_chunks(list(gone.items())):
+                    record = self._record(line)
+                    if entry := self._unchanged(slot, some):
+                        await self._store(line, entry, record)
+                        deleted += len(entry)
+        self._metrics.pruned_records.inc(deleted)
+        return deleted
+
+    def _unchanged(self, slot: int, gone: Collection[tuple[AbortedKey | BlockKey, bytes]]) -> list[Record]:
+        held = self._table.aborted_records(slot)
+        if held is None:
+            return []
+        return [Record(records.encode_key(key), None) for key, value in gone if held.value(key) == value]
 
     # ---- the order of one id -----------------------------------------------------------------------------------------
 
@@ -281,6 +312,17 @@ class Coordinator:
             text = "a later version of the bridge has written to this transactional id"
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
         return line.tip if line.unsettled else self._table.record(line.slot, line.transactional_id)
+
+    def _within_limit(self, before: TransactionRecord | None, change: Change) -> Change:
+        """A change; where it would begin a transaction and too many are open, clients wait and come again.
+
+        Those are counted that are stored, as far as this node knows: what begins in the same moments comes on top.
+        """
+        begins = change.record is not None and before is not None and before.status is not Status.OPEN
+        if begins and self._table.count_open() >= self._settings.max_open:
+            self._metrics.refused.inc()
+            return Change(ErrorCode.CONCURRENT_TRANSACTIONS)
+        return change
 
     def _admit(self, line: _Line, connection: Connection) -> None:
         taken_at = self._table.taken_at(line.slot)

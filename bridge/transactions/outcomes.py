@@ -20,6 +20,7 @@ from typing import Final
 from bridge.storage.visibility import Identity, Outcome
 from bridge.transactions import records
 from bridge.transactions.aborted import AbortedIdentities, AbortedRecords
+from bridge.transactions.id_records import IdRecords
 from bridge.transactions.records import IdKey
 from bridge.transactions.state import Status, TransactionRecord
 
@@ -42,7 +43,7 @@ class SlotOutcomes:
         self.aborted = AbortedIdentities()
         self.aborted_records = AbortedRecords() if held else None
         """The holder's alone: nobody else stores any."""
-        self._records: dict[str, TransactionRecord] = {}
+        self._records = IdRecords()
         self._by_producer_id: dict[int, str] = {}
         self._open: dict[str, None] = {}
         self._unreadable: set[str] = set()
@@ -70,18 +71,18 @@ class SlotOutcomes:
             return Outcome.ABORTED
         if self.aborted.is_in_doubt(identity):
             return Outcome.OPEN
-        record = self.record_of(identity.producer_id)
-        if record is None:
+        transactional_id = self.id_of(identity.producer_id)
+        if transactional_id is None:
             return Outcome.OPEN if self._unreadable else None
-        current = record.identity
+        current, status = self._records.standing(transactional_id)
         if identity == current:
-            return _OUTCOMES[record.status]
+            return _OUTCOMES[status]
         return Outcome.COMMITTED if identity < current else Outcome.OPEN
 
     def is_above(self, identity: Identity) -> bool:
         """Whether it is above its producer's record; not if there is none."""
-        record = self.record_of(identity.producer_id)
-        return record is not None and identity > record.identity
+        transactional_id = self.id_of(identity.producer_id)
+        return transactional_id is not None and identity > self._records.standing(transactional_id)[0]
 
     def is_readable(self, transactional_id: str) -> bool:
         """Whether the newest record of the id is understood: else nobody may write another, to time it out neither."""
@@ -100,34 +101,38 @@ class SlotOutcomes:
         """The transactional ids that have an open transaction, with their records."""
         return ((transactional_id, self._records[transactional_id]) for transactional_id in self._open)
 
+    def count_open(self) -> int:
+        """How many those are."""
+        return len(self._open)
+
     def live(self) -> int:
         """How many keys have a value."""
         unreadable = sum(transactional_id not in self._records for transactional_id in self._unreadable)
         return len(self._records) + unreadable + self.aborted.live()
 
     def _apply_id(self, transactional_id: str, value: bytes | None) -> bool:
+        before = self._records.get(transactional_id)
         if not value:
             self._unreadable.discard(transactional_id)
-            return self._put(transactional_id, None)
+            self._forget(transactional_id, before)
+            return before is not None
         record = records.decode(value)
         if record is None:
             self._unreadable.add(transactional_id)
             return False
-        before = self._records.get(transactional_id)
         if before is not None and record.revision <= before.revision:
             return False  # Pulsar stored it twice
         self._unreadable.discard(transactional_id)
-        return self._put(transactional_id, record)
-
-    def _put(self, transactional_id: str, record: TransactionRecord | None) -> bool:
-        before = self._records.pop(transactional_id, None)
-        if before is not None and self._by_producer_id.get(before.producer_id) == transactional_id:
-            del self._by_producer_id[before.producer_id]
-        self._open.pop(transactional_id, None)
-        if record is None:
-            return before is not None
-        self._records[transactional_id] = record
+        self._forget(transactional_id, before)
+        self._records.put(transactional_id, record)
         self._by_producer_id[record.producer_id] = transactional_id
         if record.status is Status.OPEN:
             self._open[transactional_id] = None
         return True
+
+    def _forget(self, transactional_id: str, before: TransactionRecord | None) -> None:
+        if before is not None:
+            self._records.remove(transactional_id)  # the next one stands behind all others
+            if self._by_producer_id.get(before.producer_id) == transactional_id:
+                del self._by_producer_id[before.producer_id]
+            self._open.pop(transactional_id, None)

@@ -20,9 +20,11 @@ What is of a later version is left alone and read as None: `outcomes` says how i
 """
 
 import json
+import re
 from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
+from sys import intern
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from bridge.errors import BridgeError
@@ -39,6 +41,8 @@ _HEXADECIMAL: Final = frozenset("0123456789abcdef")
 _NO_PARTITIONS: Final[Mapping[tuple[str, str], Ranges]] = {}
 _NO_FIRSTS: Final[Mapping[tuple[str, int], int]] = {}
 """Shared by the many records that name none, as ids are that have no open transaction."""
+_ABORTED: Final = re.compile(rb'\{"v":%d,"t":(0|[1-9]\d{0,17}),(.*)' % _VERSION, re.DOTALL)
+_ALL_REST: Final = (1 << 64) - 1
 _HOW: Final = frozenset({Status.COMMITTED, Status.ABORTED, INITIALIZED})
 
 
@@ -120,6 +124,11 @@ def block_of(identity: Identity) -> tuple[BlockKey, int]:
 def block_key(key: BlockKey) -> str:
     """The key of a block."""
     return f"A/{key.producer_id}/{'-' if key.epoch is None else key.epoch}/{key.block}"
+
+
+def encode_key(key: AbortedKey | BlockKey) -> str:
+    """The key of one or the other."""
+    return block_key(key) if isinstance(key, BlockKey) else aborted_key(key.identity)
 
 
 def parse_key(text: str) -> Key | None:
@@ -209,6 +218,20 @@ def encode_aborted(decided_ms: int, record: TransactionRecord) -> bytes:
     return _bytes({"v": _VERSION, "t": decided_ms, **_of_names(Named(record.partitions, record.groups))})
 
 
+def split_aborted(value: bytes) -> tuple[int, bytes]:
+    """When an aborted transaction was decided, and the rest of its value, which is the same for many.
+
+    What is not written as we write it is all rest, so that `joined_aborted` gives it back in any case.
+    """
+    found = _ABORTED.fullmatch(value)
+    return (int(found[1]), found[2]) if found else (_ALL_REST, value)
+
+
+def joined_aborted(decided_ms: int, rest: bytes) -> bytes:
+    """The value of which these are the parts."""
+    return rest if decided_ms == _ALL_REST else b'{"v":%d,"t":%d,%b' % (_VERSION, decided_ms, rest)
+
+
 def encode_block(block: AbortedRecord) -> bytes:
     """The value of a block of aborted transactions."""
     bits = b64encode(block.bitmap).decode()
@@ -260,8 +283,8 @@ def _names(value: Mapping[str, Any]) -> Named:
         of_topic = tuple((_integer(first, 32), _integer(last, 32)) for first, last in pairs)
         if not of_topic or not ranges.are_in_order(of_topic):
             raise _BadRecord("ranges are out of order")
-        partitions[_text(topic), _topic_id(topic_id)] = of_topic
-    return Named(partitions or _NO_PARTITIONS, frozenset(map(_text, value["g"])))
+        partitions[intern(_text(topic)), _topic_id(topic_id)] = of_topic  # many records name the same few topics
+    return Named(partitions or _NO_PARTITIONS, frozenset(intern(_text(group)) for group in value["g"]))
 
 
 def _firsts(value: Any) -> Mapping[tuple[str, int], int]:
@@ -296,4 +319,4 @@ def _topic_id(value: object) -> str:
     topic_id = _text(value)
     if not _HEXADECIMAL.issuperset(topic_id):
         raise _BadRecord("not a topic's id")
-    return topic_id
+    return intern(topic_id)

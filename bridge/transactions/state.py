@@ -38,6 +38,9 @@ from bridge.transactions.ranges import Ranges
 LAST_EPOCH: Final = 32_766
 """As in Kafka: 32,767 would be the last one that 16 bits hold."""
 
+MOST_GROUPS: Final = 1000
+"""Of one transaction. Each that is added is stored with all those before it; programs have one."""
+
 INITIALIZED: Final = "i"
 """`Ended.how` where an InitProducerId named the epoch that it ended."""
 
@@ -196,6 +199,8 @@ def add_group(
         return Change(opened)
     if opened is record and group in opened.groups:
         return Change()  # rule 4
+    if len(opened.groups) >= MOST_GROUPS:
+        return Change(ErrorCode.INVALID_REQUEST)
     return _stored(replace(opened, groups=opened.groups | {group}), now_ms)
 
 

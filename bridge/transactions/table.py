@@ -163,6 +163,10 @@ class Table:
         """How many transactional ids there are, in all slots."""
         return sum(len(slot.records) for slot in self._slots.values())
 
+    def count_open(self) -> int:
+        """How many transactions are open, in all slots."""
+        return sum(slot.outcomes.count_open() for slot in self._slots.values() if slot.outcomes is not None)
+
     def count_aborted(self, slot: int) -> int:
         """How many records a slot has of aborted transactions."""
         known = self._slot(slot).outcomes

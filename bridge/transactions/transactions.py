@@ -18,6 +18,7 @@ from bridge.transactions.coordinator import Coordinator
 from bridge.transactions.feeds import Feeds
 from bridge.transactions.healing import Healing
 from bridge.transactions.newest_connections import Connection, NewestConnections
+from bridge.transactions.pruning import Pruning, Remains
 from bridge.transactions.state import Change, Partition, Status, TransactionRecord
 from bridge.transactions.table import Table
 
@@ -40,8 +41,10 @@ class Transactions:
         metrics: TransactionMetrics,
         new_producer_id: Callable[[], Awaitable[int]],
         group_slots: Callable[[], int],
+        remains: Remains,
     ) -> None:
-        """`group_slots`: how many the views of the nodes have: the owner of one has the slots here that go with it."""
+        """`group_slots`: how many the views of the nodes have: the owner of one has the slots here that go with it;
+        `remains`: where something may be left of aborted transactions."""
         self.outcomes = Table(self._confirm, self._confirm_all)
         """For readers."""
         self._feeds = Feeds(client, admin, settings, metrics, self.outcomes, group_slots)
@@ -55,6 +58,7 @@ class Transactions:
             self._producer_id,
             settings.pulsar.full_namespace,
         )
+        self._pruning = Pruning(self._coordinator, self.outcomes, remains)
         self._most_committing = 2 * settings.transactions.max_ids
         self._committing = NewestConnections()
         """Those that have committed offsets: a client has another connection to its group's coordinator."""
@@ -68,9 +72,11 @@ class Transactions:
         """Do what goes on by itself, from now on."""
         self._coordinator.start()
         self._healing.start()
+        self._pruning.start()
 
     async def close(self) -> None:
         """Store what is under way, and release everything."""
+        await self._pruning.close()
         await self._healing.close()
         await self._coordinator.close()
         await self.outcomes.close()

@@ -196,6 +196,19 @@ def test_offsets_that_no_transaction_has_named_are_refused(
     assert producer.commit_offset(group, 5, version) == ErrorCode.NONE
 
 
+@pytest.mark.parametrize("epoch", [-32_768, -1, 32_766, 32_767])
+def test_epochs_that_are_not_the_producer_s_touch_nothing(producer: Producer, epoch: int) -> None:
+    producer.add(("t", [0]))
+    assert set(producer.add(("t", [1]), v3_and_below_producer_epoch=epoch).values()) == {ErrorCode.PRODUCER_FENCED}
+    for version in (4, 5):
+        assert producer.end(version, producer_epoch=epoch) == ErrorCode.PRODUCER_FENCED
+    refusal = ErrorCode.INVALID_REQUEST if epoch < 0 else ErrorCode.PRODUCER_FENCED
+    assert producer.init(producer_id=producer.id, producer_epoch=epoch).error_code == refusal
+    assert producer.commit_offset("g", 5, 3, producer_epoch=epoch) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert producer.end() == ErrorCode.NONE
+    assert producer.described().transaction_state == "CompleteCommit"
+
+
 # ---- what every node knows -------------------------------------------------------------------------------------------
 
 

@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from bridge.config import Settings, load, load_text
+from bridge.config.sections import TransactionSettings
 from bridge.config.tenants import RuleKind, TenantRule, TenantSettings, is_namespace, parse_allowed, parse_rules
 from bridge.errors import SettingsError
+from bridge.tenants.services import settings_of
 
 RULES = """
 # one a line
@@ -118,6 +120,44 @@ def test_what_rules_may_lead_to() -> None:
     assert TenantRule(RuleKind.LISTENER, "L", "a/b").may_lead_to("a/b", ())
     assert [is_namespace(text) for text in ("a/b", "public/default", "a-b/c.d:e=f")] == [True] * 3
     assert not any(map(is_namespace, ("a", "a/b/c", "../b", "a/..", ".a/b", "a/", "/b", "pulsar/x", "a/" + "b" * 200)))
+
+
+def test_a_namespace_has_the_limits_of_the_first_line_that_fits() -> None:
+    limits = """
+    # few for all of one tenant but one
+    acme/big  transactions.max_ids=5000
+    acme/*    transactions.max_ids=10  transactions.max_open=2
+    """
+    settings = Settings().with_values(tenants={"limits": limits})
+    assert [settings.tenants.limits_of(one) for one in ("acme/big", "acme/x", "acme/x/y", "beta/x")] == [
+        {"max_ids": 5000},
+        {"max_ids": 10, "max_open": 2},
+        {},
+        {},
+    ]
+    assert load_text(settings.to_toml()) == settings
+    few, usual = (settings_of(one, settings).transactions for one in ("acme/x", "beta/x"))
+    assert (few.max_ids, few.max_open) == (10, 2)
+    assert usual == TransactionSettings()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "acme/*",
+        "acme transactions.max_ids=1",
+        "acme/* max_ids=1",
+        "acme/* transactions.slots=1",
+        "acme/* transactions.max_ids=0",
+        "acme/* transactions.max_ids=-1",
+        "acme/* transactions.max_ids=2147483648",
+        "acme/* transactions.max_ids = 1",
+        "acme/* transactions.max_open=\u0661",
+    ],
+)
+def test_limits_that_say_nothing_are_refused(line: str) -> None:
+    with pytest.raises(SettingsError, match=r"^tenants\.limits: "):
+        TenantSettings(limits=line)
 
 
 def test_workers_are_told_the_same_rules() -> None:

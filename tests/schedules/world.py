@@ -19,8 +19,10 @@ from bridge.storage.mark_signer import MarkSecret
 from bridge.storage.read.cache import Cache
 from bridge.storage.read.catch_up import CatchUpReaders
 from bridge.storage.services import Storage
+from bridge.storage.topics.closed_logs import ClosedLogs
 from bridge.storage.topics.topics import Topics
 from bridge.telemetry.metrics import Metrics
+from bridge.transactions.pruning import Remains
 from bridge.transactions.transactions import Transactions
 from tests.schedules.broker import HOST, PORT, Broker, ModelAdmin
 from tests.schedules.chance import Chance
@@ -127,27 +129,32 @@ class World:
         settings = self.settings(**overrides)
         metrics = Metrics()
         client, admin = PulsarClient(settings.pulsar, metrics.pulsar), ModelAdmin(settings.pulsar, self.broker)
-        topics = Topics(
-            Storage(
-                settings=settings,
-                client=client,
-                admin=admin,
-                metrics=metrics.storage,
-                cache=Cache(settings.storage.cache_bytes, metrics.storage),
-                catch_up_readers=CatchUpReaders(
-                    settings.storage.max_catchup_readers, _CATCHUP_IDLE_SECONDS, metrics.storage
-                ),
-                deduplication=Deduplication(admin, settings.pulsar.full_namespace),
-                writer=f"bridge-{len(self.bridges)}-{secrets.token_hex(6)}",
-                mark_secret=self.mark_secret,
-            )
+        storage = Storage(
+            settings=settings,
+            client=client,
+            admin=admin,
+            metrics=metrics.storage,
+            cache=Cache(settings.storage.cache_bytes, metrics.storage),
+            catch_up_readers=CatchUpReaders(
+                settings.storage.max_catchup_readers, _CATCHUP_IDLE_SECONDS, metrics.storage
+            ),
+            deduplication=Deduplication(admin, settings.pulsar.full_namespace),
+            writer=f"bridge-{len(self.bridges)}-{secrets.token_hex(6)}",
+            mark_secret=self.mark_secret,
         )
+        topics = Topics(storage)
         store = GroupStore(client, admin, settings, metrics)
         coordinator = GroupCoordinator(store, settings.groups, metrics.groups, topics)
         offsets = Offsets(store, coordinator, topics, settings.groups, metrics.groups)
         cluster = single_node(Node(len(self.bridges), "bridge", 9092), "cluster")
         transactions = Transactions(
-            client, admin, settings, metrics.transactions, topics.producer_ids.next, lambda: store.slots
+            client,
+            admin,
+            settings,
+            metrics.transactions,
+            topics.producer_ids.next,
+            lambda: store.slots,
+            Remains(ClosedLogs(storage, topics).extent, store.pending_transactions),
         )
         handlers = Handlers(settings, topics, cluster, metrics, _TABLE, coordinator, offsets, transactions)
         bridge = Bridge(settings, metrics, client, admin, topics, store, coordinator, offsets, handlers)

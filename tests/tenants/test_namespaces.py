@@ -115,6 +115,27 @@ def test_java_s_clients_of_two_tenants_read_their_own(world: World) -> None:
     assert "java" in listed.splitlines()
 
 
+def test_a_tenant_that_has_all_its_transactions_leaves_others_theirs(world: World) -> None:
+    def begun(user: str, number: int) -> Producer:
+        producer = Producer({**world.kafka(user), "transactional.id": f"id-{number}"})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        producer.produce("limited", b"x", partition=0)
+        return producer
+
+    first = begun("acme-1", 0)
+    assert first.flush(30) == 0
+    second = begun("acme-1", 1)
+    assert second.flush(1) == 1
+    with pytest.raises(KafkaException) as too_many:
+        begun("acme-2", 2)
+    assert too_many.value.args[0].code() == KafkaError.POLICY_VIOLATION
+    others = [begun("beta-1", number) for number in range(3)]
+    assert [other.flush(30) for other in others] == [0, 0, 0]
+    for producer in (first, second, *others):
+        producer.commit_transaction(30)
+
+
 def test_a_user_name_of_kop_s_form_is_a_namespace(world: World) -> None:
     """`tenant/namespace` as the user name, where a rule says so."""
     _produced(world.kafka("beta-1"), "from beta")

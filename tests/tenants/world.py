@@ -75,7 +75,11 @@ class World:
             },
             security={"password_file": str(users)},
             groups={"slots": 2, "initial_rebalance_delay_ms": 0},
-            tenants={"rules": self.rules, "namespaces": reachable},
+            tenants={
+                "rules": self.rules,
+                "namespaces": reachable,
+                "limits": f"{self.acme} transactions.max_ids=2 transactions.max_open=1",
+            },
         ).with_values(**(overrides or {}))
 
     def start(self, overrides: Overrides | None = None) -> BridgeThread:

@@ -3,13 +3,14 @@
 import asyncio
 from contextlib import suppress
 from itertools import count
-from typing import Final
+from typing import Any, Final
 
 from bridge.config import Settings
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.storage.visibility import Identity, Transaction
 from bridge.telemetry.metrics import TransactionMetrics
+from bridge.transactions.pruning import Remains
 from bridge.transactions.transactions import Partition, Transactions
 from tests.owned_log.nodes import LogSite
 from tests.support.waiting import until
@@ -19,11 +20,20 @@ P0: Final = Partition("t", TOPIC_ID, 0)
 ALL: Final = range(8)
 
 
+async def _not_told(*_: object) -> Any:
+    raise TimeoutError
+
+
+UNKNOWN: Final = Remains(_not_told, _not_told)
+"""Nobody says whether anything is left of a transaction."""
+
+
 async def node(
     site: LogSite,
     settings: Settings,
     mine: "range | tuple[int, ...]" = (),
     metrics: TransactionMetrics | None = None,
+    remains: Remains | None = None,
 ) -> Transactions:
     """One that has these slots."""
     numbers = count(1000)
@@ -32,7 +42,9 @@ async def node(
         return next(numbers)
 
     metrics = metrics or TransactionMetrics()
-    made = Transactions(await site.client(), site.admin, settings, metrics, new_producer_id, lambda: len(ALL))
+    made = Transactions(
+        await site.client(), site.admin, settings, metrics, new_producer_id, lambda: len(ALL), remains or UNKNOWN
+    )
     site.logs.append(made._feeds.log)
     await made.open()
     made.assign(mine, mine)

@@ -1,8 +1,9 @@
 """Random histories of one transactional id that writes to two partitions.
 
 Instances of a client fence each other. Two nodes have old views of the coordinator's log, and do not notice that the
-other took it over. Requests are delayed, repeated on other connections, and lost; appends are stored late. `violations`
-says what is checked.
+other took it over. Requests are delayed, repeated on other connections, and lost; appends are stored late. Retention
+takes entries away, and the holder forgets aborted transactions of which nothing is left. `violations` says what is
+checked.
 """
 
 from __future__ import annotations
@@ -17,7 +18,18 @@ from typing import Final, NamedTuple, TypeAlias
 from bridge.kafka.error_codes import ErrorCode
 from bridge.storage.visibility import Identity, Outcome
 from bridge.transactions.state import Change, Status, TransactionRecord
-from tests.transactions.model_slot import Log, Records, View, added, begin, ended, entry_of, initialized, timed_out
+from tests.transactions.model_slot import (
+    Log,
+    Records,
+    View,
+    added,
+    begin,
+    ended,
+    entry_of,
+    initialized,
+    pruned,
+    timed_out,
+)
 
 STEPS: Final = 400
 PARTITIONS: Final = (0, 1)
@@ -39,6 +51,10 @@ class Rule(Enum):
     """Of protocol 1: only the newest connection counts (I5)."""
     TAKING = auto()
     """Of protocol 1: a connection from before the slot was taken does not count (I5)."""
+    NOTHING_LEFT = auto()
+    """An aborted transaction is forgotten only when no entry of it is left."""
+    NOTHING_COMES = auto()
+    """Nor can come: in life a day has gone by, here no append of it is under way."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +113,12 @@ class World:
         self.log = Log[Records]()
         begin(self.log, ID, 1, (0, 32_760, 32_765, 32_766)[seed % 4])
         self.partitions: dict[int, list[tuple[Identity, int]]] = {partition: [] for partition in PARTITIONS}
+        self.starts = dict.fromkeys(PARTITIONS, 0)
+        """What is before is gone."""
+        self.retention = random.Random(~seed)
+        """Apart, so that what else happens does not hang on it."""
+        self.aborted: set[Identity] = set()
+        self.prunings = 0
         self.sequences: dict[tuple[int, int], tuple[int, int]] = {}
         """Pulsar's deduplication: by producer and partition the last epoch and sequence."""
         self.connections, self.producer_ids, self.values = 0, 1, 0
@@ -141,6 +163,7 @@ class World:
         return violations(self)
 
     def _step(self, drawn: float) -> None:
+        self._retain()
         if self.messages and drawn < 0.45:
             self._deliver()
         elif self.appends and drawn < 0.7:
@@ -159,6 +182,21 @@ class World:
             self.log.trimmed = self.chance.randint(self.log.trimmed, len(self.log.entries))
         else:
             self.chance.choice(self.readers).step(opens=drawn < 0.85)
+
+    def _retain(self) -> None:
+        drawn = self.retention.random()
+        if drawn < 0.02:
+            partition = self.retention.choice(PARTITIONS)
+            self.starts[partition] = self.retention.randint(self.starts[partition], len(self.partitions[partition]))
+        elif drawn < 0.04:
+            self.nodes[self.log.owner].prune()
+
+    def is_left(self, identity: Identity) -> bool:
+        """Whether there may ever be an entry of a transaction from now on."""
+        stored = (entries[self.starts[partition] :] for partition, entries in self.partitions.items())
+        if self.keeps(Rule.NOTHING_LEFT) and any(one == identity for entries in stored for one, _ in entries):
+            return True
+        return self.keeps(Rule.NOTHING_COMES) and any(append.identity == identity for append in self.appends)
 
     def _deliver(self) -> None:
         place = self.chance.randrange(len(self.messages)) if self.chance.random() < 0.5 else 0
@@ -259,7 +297,17 @@ class Node:
             return False
         log.entries.append(entry_of(self.memory.aborted, ID, record, change))
         self.memory.read()
+        if change.aborted is not None:
+            self._world.aborted.add(change.aborted)
         return True
+
+    def prune(self) -> None:
+        """Forget what nothing is left of; only the holder can."""
+        log = self._world.log
+        if self.generation == log.generation and (gone := pruned(self.memory.aborted, self._world.is_left)):
+            log.entries.append(gone)
+            self.memory.read()
+            self._world.prunings += 1
 
     def time_out(self) -> None:
         record = self.memory.slot.records[ID]
@@ -404,6 +452,8 @@ class Reader:
         self._world, self._partition = world, partition
         self._view = View(world.log)
         self.position, self.seen = 0, list[int]()
+        self.missed: set[int] = set()
+        """Offsets that were gone before it came to them."""
         self._open: dict[Identity, int] = {}
         self._end = 0
         self._open_end()
@@ -426,6 +476,7 @@ class Reader:
         if self._end < len(entries) and chance.random() < 0.7:
             self._open.setdefault(entries[self._end][0], self._end)
             self._end += 1
+        self._skip_what_is_gone()
         self._open = {each: first for each, first in self._open.items() if self._outcome(each) is Outcome.OPEN}
         last_stable = min([self._end, *self._open.values()])
         while self.position < last_stable:
@@ -436,6 +487,12 @@ class Reader:
             if outcome is Outcome.COMMITTED:
                 self.seen.append(value)
             self.position += 1
+
+    def _skip_what_is_gone(self) -> None:
+        start = self._world.starts[self._partition]
+        if self.position < start:
+            self.missed |= set(range(self.position, start))
+            self.position, self._end = start, max(start, self._end)
 
     def finish(self) -> None:
         self._view.read()
@@ -457,16 +514,21 @@ def violations(world: World) -> set[str]:
     final = View(world.log)
     final.load()
     visible = {
-        partition: [value for identity, value in entries if final.outcome(identity) in (None, Outcome.COMMITTED)]
+        partition: {
+            offset: value
+            for offset, (identity, value) in enumerate(entries)
+            if identity not in world.aborted and final.outcome(identity) in (None, Outcome.COMMITTED)
+        }
         for partition, entries in world.partitions.items()
     }
     bad = set()
     for reader in world.readers:
-        if reader.seen != visible[reader._partition]:
+        there = visible[reader._partition]
+        if reader.seen != [value for offset, value in there.items() if offset not in reader.missed]:
             bad.add("a reader saw something else than the outcome")
         if reader.position != len(world.partitions[reader._partition]):
             bad.add("last stable offset stuck")
-    times = Counter(value for values in visible.values() for value in values)
+    times = Counter(value for values in visible.values() for value in values.values())
     stored = {value for entries in world.partitions.values() for _, value in entries}
     for told in world.told:
         bad |= _broken_promises(told, times, stored)

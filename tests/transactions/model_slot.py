@@ -5,7 +5,7 @@ Records go through their stored form. A block is made of two aborted ones, so th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final, Generic, TypeAlias, TypeVar
 
@@ -13,6 +13,7 @@ from bridge.storage.visibility import Identity, Outcome
 from bridge.transactions import records
 from bridge.transactions.aborted import AbortedRecords
 from bridge.transactions.outcomes import SlotOutcomes
+from bridge.transactions.records import AbortedKey
 from bridge.transactions.state import (
     Change,
     Partition,
@@ -83,6 +84,26 @@ class View:
     def _apply(self, entry: Records) -> None:
         for key, value in entry:
             self.slot.apply(key, value)
+
+
+class Pruning(list[tuple[str, bytes | None]]):
+    """An entry that deletes records of aborted transactions."""
+
+
+def pruned(aborted: AbortedRecords, is_left: Callable[[Identity], bool]) -> Pruning:
+    """What the holder deletes: the records of which nothing is left."""
+    gone = Pruning()
+    for key, value in aborted:
+        if isinstance(key, AbortedKey):
+            identities = [key.identity]
+        else:
+            block = records.decode_block(value)
+            assert block is not None
+            bits = int.from_bytes(block.bitmap, "little")
+            identities = [key.identity(bit) for bit in range(records.BLOCK_SIZE) if bits >> bit & 1]
+        if not any(map(is_left, identities)):
+            gone.append((records.encode_key(key), None))
+    return gone
 
 
 def _new_slot() -> tuple[SlotOutcomes, AbortedRecords]:

@@ -122,7 +122,7 @@ def test_a_new_holder_goes_on(identities: list[Identity], most_alone: int, data:
             holder.apply(parsed(key), value)
             found.apply(parsed(key), value)
     assert all(identity in found for identity in identities)
-    assert all(str(key) for key, _ in holder)
+    assert all(holder.value(key) == value for key, value in holder)
 
 
 def test_more_than_some_of_a_block_are_stored_together() -> None:
@@ -145,8 +145,10 @@ def test_a_block_names_what_its_transactions_named() -> None:
         value = records.encode_aborted(decided, open_record(identity, topic, index, f"g{n}"))
         for key, stored in holder.to_store(identity, value):
             holder.apply(parsed(key), stored)
-    ((key, record),) = holder
-    assert key == "A/5/7/0"
+    ((block, data),) = holder
+    assert records.encode_key(block) == "A/5/7/0"
+    record = records.decode_block(data)
+    assert record is not None
     assert record.decided_ms == 50
     assert record.named == Named({("a", "0a"): ((0, 1),), ("b", "0a"): ((4, 4),)}, frozenset({"g1", "g2", "g3"}))
 
@@ -205,13 +207,13 @@ def test_a_later_version_of_a_block_takes_none_away() -> None:
 def test_what_cannot_be_read_is_not_merged() -> None:
     holder = AbortedRecords(1)
     holder.apply(AbortedKey(Identity(5, 7, 1)), LATER)
-    assert list(holder) == []
+    assert list(holder) == [(AbortedKey(Identity(5, 7, 1)), LATER)]
     new = Identity(5, 7, 2)
     assert holder.to_store(new, value_of(new)) == [("a/5/7/2", value_of(new))]
     holder.apply(AbortedKey(Identity(5, 7, 1)), value_of(Identity(5, 7, 1)))
     holder.apply(BlockKey(5, 7, 0), LATER)
     assert holder.to_store(new, value_of(new)) == [("a/5/7/2", value_of(new))]
-    assert [key for key, _ in holder] == ["a/5/7/1"]
+    assert [records.encode_key(key) for key, _ in holder] == ["a/5/7/1", "A/5/7/0"]
     holder.apply(BlockKey(5, 7, 0), b"")
     assert len(holder.to_store(new, value_of(new))) == 2
 
@@ -236,6 +238,37 @@ def test_many_alone_take_little_memory() -> None:
         return found
 
     assert bytes_each(20_000, build) <= 200
+
+
+def test_what_a_holder_keeps_of_many_alone_takes_little_memory() -> None:
+    """All of an application name the same few partitions, and are decided at other times."""
+    count = 20_000
+    tracemalloc.start()
+    try:
+        holder = AbortedRecords()
+        for number in range(count):
+            identity = Identity((1 << 40) + number * 1_000_003, 1000, 5000)
+            named = open_record(identity, f"topic-{number % 10}")
+            holder.apply(AbortedKey(identity), records.encode_aborted(1_764_000_000_000 + number, named))
+        used, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert used / count <= 200
+    assert len(list(holder)) == count
+
+
+@given(values=st.lists(st.binary(max_size=20) | st.builds(value_of, IDENTITIES, st.integers(0, 2**62)), max_size=8))
+def test_what_is_kept_comes_back_byte_for_byte(values: list[bytes]) -> None:
+    holder = AbortedRecords()
+    keys = [AbortedKey(Identity(5, 7, n)) for n in range(1, len(values) + 1)]
+    for _ in range(2):
+        for key, value in zip(keys, values, strict=True):
+            holder.apply(key, value)
+    assert [holder.value(key) for key in keys] == [value or None for value in values]
+    for key in keys:
+        holder.apply(key, None)
+    assert list(holder) == []
+    assert not holder._names._held
 
 
 def test_many_of_a_block_take_next_to_none() -> None:

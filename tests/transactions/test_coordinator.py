@@ -174,6 +174,27 @@ async def test_beyond_its_limit_no_new_id_is_taken(site: Site) -> None:
     assert (await site.init()).error is ErrorCode.NONE
 
 
+async def test_beyond_the_limit_of_open_ones_others_wait_until_one_has_ended(site: Site) -> None:
+    site.settings = TransactionSettings(max_open=1)
+    site.restart()
+    coordinator = site.coordinator
+    await site.init()
+    other = await coordinator.init_producer_id("another", -1, -1, 1000, None)
+    assert (await site.add(P0)).error is ErrorCode.NONE
+    assert (await site.add(P1)).error is ErrorCode.NONE
+
+    async def begins(epoch: int = other.epoch) -> list[ErrorCode]:
+        partitions = coordinator.add_partitions("another", other.producer_id, epoch, [P0], {}, protocol=1)
+        group = coordinator.add_group("another", other.producer_id, epoch, "g", protocol=1)
+        return [(await one).error for one in (partitions, group)]
+
+    assert await begins() == [ErrorCode.CONCURRENT_TRANSACTIONS] * 2
+    assert site.metrics.refused.value == 2
+    assert await begins(epoch=7) == [ErrorCode.PRODUCER_FENCED] * 2
+    assert (await site.end()).error is ErrorCode.NONE
+    assert await begins() == [ErrorCode.NONE] * 2
+
+
 async def test_the_last_epoch_is_followed_by_a_new_producer_id(site: Site) -> None:
     await site.init()
     last = TransactionRecord(

@@ -56,11 +56,14 @@ def test_copying_with_offsets(tried: range, protocol: int) -> None:
 @pytest.mark.parametrize("protocol", [1, 2])
 def test_histories_have_blocks_and_new_producer_ids(protocol: int) -> None:
     """What is rare in life must be tried here."""
-    keys = set()
+    keys, prunings = set(), 0
     for seed in range(20):
-        for world in (partitions.World(seed, protocol), World(seed, protocol)):
+        writing = partitions.World(seed, protocol)
+        for world in (writing, World(seed, protocol)):
             assert world.run() == set()
             keys |= {key for entry in world.log.entries for key, _ in entry}
+        prunings += writing.prunings
+    assert prunings
     parsed = [records.parse_key(key) for key in keys]
     blocks = [key for key in parsed if isinstance(key, records.BlockKey)]
     alone = [key.identity for key in parsed if isinstance(key, records.AbortedKey)]
@@ -72,8 +75,16 @@ def test_histories_have_blocks_and_new_producer_ids(protocol: int) -> None:
 # ---- each rule is needed ---------------------------------------------------------------------------------------------
 
 
-WRITING: Final = [(PartitionRule.WRITE_AHEAD, 2, 0), (PartitionRule.FRESH, 1, 0), (PartitionRule.TAKING, 1, 3694)]
-"""With the first seed that is tried: chance finds the last in one of some thousand histories."""
+WRITING: Final = [
+    (PartitionRule.WRITE_AHEAD, 2, 0),
+    (PartitionRule.FRESH, 1, 0),
+    (PartitionRule.TAKING, 1, 3694),
+    (PartitionRule.NOTHING_LEFT, 1, 0),
+    (PartitionRule.NOTHING_LEFT, 2, 0),
+    (PartitionRule.NOTHING_COMES, 1, 0),
+    (PartitionRule.NOTHING_COMES, 2, 0),
+]
+"""With the first seed that is tried: chance finds a taking in one of some thousand histories."""
 
 
 @pytest.mark.parametrize(("rule", "protocol", "first"), WRITING)

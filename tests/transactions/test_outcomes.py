@@ -122,7 +122,7 @@ def test_the_holder_keeps_the_records_of_aborted_ones() -> None:
     slot = SlotOutcomes(held=True)
     slot.apply("a/1000/7/0", records.encode_aborted(5, record_of("o")))
     assert slot.aborted_records is not None
-    assert [key for key, _ in slot.aborted_records] == [records.aborted_key(identity)]
+    assert [records.encode_key(key) for key, _ in slot.aborted_records] == [records.aborted_key(identity)]
     assert SlotOutcomes().aborted_records is None
 
 

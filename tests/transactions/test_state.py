@@ -17,8 +17,10 @@ from hypothesis import strategies as st
 
 from bridge.kafka.error_codes import ErrorCode
 from bridge.storage.visibility import Identity
+from bridge.transactions import records
 from bridge.transactions.state import (
     LAST_EPOCH,
+    MOST_GROUPS,
     NEEDS_PRODUCER_ID,
     Change,
     Ended,
@@ -518,3 +520,48 @@ def test_identities_only_grow_and_are_decided_once(first: int, requests: list[tu
         else:
             assert change.aborted is None
         record = after
+
+
+# ---- what no client in order sends -----------------------------------------------------------------------------------
+
+EPOCHS: Final = (-32_768, -2, -1, 0, LAST_EPOCH, LAST_EPOCH + 1)
+"""All that 16 bits can say, at its ends."""
+
+
+@pytest.mark.parametrize("epoch", EPOCHS)
+@pytest.mark.parametrize("own", [0, EPOCH, LAST_EPOCH])
+@pytest.mark.parametrize("state", STATES)
+def test_epochs_at_the_ends_of_their_range_change_nothing_but_their_own(state: str, own: int, epoch: int) -> None:
+    record = in_state(state) if state == "none" else at(state.partition("/")[0], own)
+    named = (ID, epoch)
+    changes = [
+        init_producer_id(record, *named, TIMEOUT, 2000, NOW),
+        *(add_partitions(record, *named, [Partition(*TOPIC, 5)], {}, protocol, MANY, NOW) for protocol in (1, 2)),
+        *(add_group(record, *named, "g", protocol, NOW) for protocol in (1, 2)),
+        *(end(record, *named, commit, protocol, 2000, NOW) for commit in (True, False) for protocol in (1, 2)),
+    ]
+    for change in changes:
+        assert isinstance(change, Change)
+        if change.record is not None:
+            assert records.decode(records.encode(change.record)) == change.record
+            assert 0 <= change.record.epoch <= LAST_EPOCH
+        if record is not None and epoch != own:
+            assert change.record is None
+            assert change.error in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_REQUEST)
+
+
+def test_a_transaction_has_no_more_partitions_and_groups_than_it_may() -> None:
+    record = at("empty", EPOCH)
+    many = [Partition(*TOPIC, 2 * index) for index in range(100_000)]
+    assert add_partitions(record, ID, EPOCH, many, {}, 1, MANY, NOW) == Change(ErrorCode.INVALID_REQUEST)
+    added = add_partitions(record, ID, EPOCH, many[:MANY], {}, 1, MANY, NOW).record
+    assert added is not None
+    assert add_partitions(added, ID, EPOCH, many[:MANY], {}, 1, MANY, NOW) == Change()
+    assert add_partitions(added, ID, EPOCH, [many[-1]], {}, 1, MANY, NOW) == Change(ErrorCode.INVALID_REQUEST)
+    record = at("empty", EPOCH)
+    for number in range(MOST_GROUPS):
+        joined = add_group(record, ID, EPOCH, f"g{number}", 1, NOW).record
+        assert joined is not None
+        record = joined
+    assert add_group(record, ID, EPOCH, "another", 1, NOW) == Change(ErrorCode.INVALID_REQUEST)
+    assert add_group(record, ID, EPOCH, "g7", 1, NOW) == Change()

@@ -11,13 +11,13 @@ from typing import Final, TypeAlias
 from bridge.config import Settings
 from bridge.groups.store.errors import kafka_error
 from bridge.groups.store.records import Key, StoredGroup, StoredOffset, encode_key
-from bridge.groups.store.stored_groups import OnPending, OnStored, StoredGroups
+from bridge.groups.store.stored_groups import OnPending, OnStored, PendingTransactions, StoredGroups
 from bridge.groups.store.under_way import WritesUnderWay
 from bridge.groups.store.visible import TopicPartition, visible_offsets
 from bridge.owned_log import OwnedLog, Record
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
-from bridge.storage.visibility import NoOutcomes, Outcomes
+from bridge.storage.visibility import Identity, NoOutcomes, Outcomes
 from bridge.telemetry.metrics import Metrics
 
 __all__ = ["GroupStore", "Key", "OnLost", "OnStored", "StoredGroup", "StoredOffset"]
@@ -137,6 +137,14 @@ class GroupStore:
     def stored(self, group_id: str) -> Mapping[TopicPartition, StoredOffset]:
         """The committed offsets of a group as far as its slot is owned, for those who only look."""
         return visible_offsets(self.known(group_id), self.outcomes.outcome)
+
+    async def pending_transactions(self) -> frozenset[Identity]:
+        """The transactions that have pending offsets in any group, of whichever node, as of the call.
+
+        All is read from Pulsar. BridgeError or OSError where that cannot be.
+        """
+        copies = [await self._log.read(slot.index, PendingTransactions) for slot in self._log.slots]
+        return frozenset(identity for copy in copies for identity in copy.identities)
 
     async def ready(self) -> None:
         """Wait a while until every assigned slot is owned, so that `groups` is complete; raises as `load`."""

@@ -16,6 +16,7 @@ from bridge.groups.store.records import (
     decode_offset,
     decode_pending,
 )
+from bridge.storage.visibility import Identity
 from bridge.telemetry import log
 from bridge.telemetry.metrics import GroupMetrics
 
@@ -122,6 +123,26 @@ class StoredGroups:
         if value is not None and found is None:
             self._metrics.records_unreadable.inc()
             _log.error("! offset of a group is unreadable", extra={"group": key[1], "topic": key[2]})
+
+
+class PendingTransactions:
+    """Which transactions have pending offsets in a slot (`owned_log.Copy`)."""
+
+    def __init__(self) -> None:
+        self._keys: set[str] = set()
+
+    def apply(self, key: str, value: bytes | None) -> None:
+        """The next record is stored; None deletes it."""
+        if key.startswith("t/"):
+            if value:
+                self._keys.add(key)
+            else:
+                self._keys.discard(key)
+
+    @property
+    def identities(self) -> Iterator[Identity]:
+        """Theirs; one that has several offsets comes as often."""
+        return (key[4] for key in map(decode_key, self._keys) if key is not None and key[0] == "pending")
 
 
 def put_offset(group: StoredGroup, where: tuple[str, int], offset: StoredOffset) -> None:

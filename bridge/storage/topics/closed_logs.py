@@ -15,6 +15,7 @@ from bridge.storage.mark_signer import MarkSigner
 from bridge.storage.names import Names
 from bridge.storage.offsets import OffsetIndex
 from bridge.storage.read.batches import Batch
+from bridge.storage.read.markers import Markers
 from bridge.storage.read.search import Search
 from bridge.storage.services import Storage
 from bridge.storage.topics.topics import Topics
@@ -52,6 +53,15 @@ class StoredBatch(NamedTuple):
     batch: Batch
     by_kafka: bool
     """Whether a client of Kafka's wrote it, as the entry says: any client of Pulsar's can say so, too."""
+
+
+class Extent(NamedTuple):
+    """What a partition holds, from the first entry that readers get to the last."""
+
+    first: Position
+    first_stored_at: int | None
+    """By the broker's clock (ms); None: brokers are not told to keep it."""
+    last: Position
 
 
 class ClosedLogs:
@@ -139,6 +149,24 @@ class ClosedLogs:
         start = topic_properties.log_starts(found.properties).get(partition, 0)
         batch = await search.find_offset(max(offset, start))
         return None if batch is None else Published(min(offset, batch.base), batch.next, batch.published_at)
+
+    async def extent(self, topic: str, partition: int) -> Extent | None:
+        """What Pulsar has of a partition, whatever of it is hidden; None: no entry, or there is no such partition.
+
+        Raises BridgeError where Pulsar cannot be asked. What a deleted topic has left behind counts as well.
+        """
+        partitions = await self._partitions(topic)
+        full = self._names.partition(topic, partition, partitioned=partitions != 0 or partition > 0)
+        client, admin = self._storage.client, self._storage.admin
+        if partitions is None or partition >= max(partitions, 1):
+            try:
+                await admin.internal_stats(full)
+            except NotFound:
+                return None
+        first = await client.read_entry(full, EARLIEST, Markers(full, admin, client).are_markers)
+        if first is None:
+            return None
+        return Extent(first.position, first.broker_timestamp, max(first.position, await client.last_position(full)))
 
     async def _search(self, topic: str, partition: int) -> Search | None:
         """What asks about a partition; None where the topic is known to have none of this number."""
