@@ -104,6 +104,7 @@ class PartitionLog:
             self._search,
             topic_id.hex(),
             index,
+            partial(storage.left_out, topic_id.hex(), index),
         )
         self.end.on_transaction = self._stable.met
         self._log_reader = LogReader(
