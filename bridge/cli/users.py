@@ -5,7 +5,7 @@ import secrets
 from collections.abc import Sequence
 from typing import Final, TextIO
 
-from bridge.cli.security_store import opened
+from bridge.cli.connected import opened_security
 from bridge.config import Settings
 from bridge.errors import StartupError
 from bridge.security.names import MAX_PASSWORD_BYTES, prepared_name
@@ -18,7 +18,7 @@ _UNSURE: Final = "it may be changed all the same: see `bridge user list`"
 
 async def show(settings: Settings, out: TextIO, *, as_json: bool = False) -> int:
     """Print the users, and the mechanisms and iterations of each."""
-    async with opened(settings, _UNSURE) as (_, _, store):
+    async with opened_security(settings, _UNSURE) as (_, _, store):
         users = {
             name: {one.mechanism: one.iterations for one in credentials} for name, credentials in store.users().items()
         }
@@ -44,7 +44,7 @@ async def add(
         # as typed: Kafka's tools and most clients do not prepare passwords
         salted = salted_password(mechanism, password.encode(errors="surrogatepass"), salt, iterations)
         records.append(user_record(kept_name, credential_of(mechanism, salted, salt, iterations)))
-    async with opened(settings, _UNSURE) as (_, _, store):
+    async with opened_security(settings, _UNSURE) as (_, _, store):
         await store.change_users(records)
     return mechanisms
 
@@ -52,7 +52,7 @@ async def add(
 async def remove(settings: Settings, name: str, mechanisms: Sequence[str]) -> Sequence[str]:
     """Remove a user, or what it has of some mechanisms; which those are."""
     kept_name = _name(name)
-    async with opened(settings, _UNSURE) as (_, _, store):
+    async with opened_security(settings, _UNSURE) as (_, _, store):
         has = [one.mechanism for one in store.users().get(kept_name, ())]
         gone = [mechanism for mechanism in mechanisms or has if mechanism in has]
         if not gone:

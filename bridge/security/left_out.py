@@ -2,7 +2,7 @@
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import Final, NamedTuple
 
@@ -21,10 +21,10 @@ class Run(NamedTuple):
 
 
 class LeftOut:
-    """Of one partition, in parts as they are stored."""
+    """Of one partition, in parts as they are stored. It never changes: where more is known, there is another one."""
 
-    def __init__(self) -> None:
-        self.parts: dict[int, array[int]] = {}
+    def __init__(self, parts: "Mapping[int, array[int]] | None" = None) -> None:
+        self.parts: Mapping[int, array[int]] = parts or {}
         """By number: where each run begins and ends, in ascending order. So an offset is in one if an odd number of
         these are at or below it."""
 
@@ -49,7 +49,8 @@ def merged(runs: Iterable[Run]) -> list[Run]:
 
 def encode(runs: Iterable[Run]) -> list[int]:
     """Merged runs as numbers that are mostly small: how far each begins behind the end of the last, and its length."""
-    numbers, last = [], 0
+    numbers: list[int] = []
+    last = 0
     for first, after in runs:
         numbers += (first - last, after - first)
         last = after

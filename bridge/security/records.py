@@ -274,16 +274,14 @@ class SecurityState:
     def _apply_aborted(self, key: str, value: bytes | None) -> None:
         match _identity(key):
             case [str(topic_id), int(partition), int(part)] if key == aborted_key(topic_id, int(partition), int(part)):
-                known = self.left_out.setdefault((topic_id, partition), LeftOut())
-                try:
-                    # what cannot be read leaves what was known: it never makes aborted records visible
-                    if value is not None:
-                        known.parts[part] = _bounds(value)
-                    else:
-                        known.parts.pop(part, None)
-                finally:
-                    if not known.parts:
-                        del self.left_out[topic_id, partition]
+                parts = dict(self.left_out.get((topic_id, partition), LeftOut()).parts)
+                if value is None:
+                    parts.pop(part, None)
+                else:
+                    parts[part] = _bounds(value)  # what cannot be read makes nothing visible: the former counts
+                self.left_out[topic_id, partition] = LeftOut(parts)
+                if not parts:
+                    del self.left_out[topic_id, partition]
             case _:
                 raise _NotUnderstood("its key names no part of a partition")
 

@@ -55,6 +55,7 @@ from tests.support.pulsar import PulsarAddress
 KINDS = ("kafka", "mixed_kafka", "pulsar", "both")
 PARTITIONS = 2
 GROUPS = 50
+ENTRIES = 60
 READERS = (*FAMILIES, KCAT)
 
 
@@ -127,10 +128,10 @@ def add_end(history: History, form: str, producer: int, *, committed: bool) -> N
 
 
 def history_of(kind: str, chance: random.Random, first_producer: int) -> History:
-    """Some 200 entries of six producers; each last transaction is left to `settle`."""
+    """Entries of six producers; each last transaction is left to `settle`."""
     history = History()
     producers = range(first_producer, first_producer + 6)
-    for _ in range(200):
+    for _ in range(ENTRIES):
         form = chance.choice(("kafka", "pulsar")) if kind == "both" else kind
         what, producer = chance.random(), chance.choice(producers)
         if what < 0.2:
@@ -187,22 +188,23 @@ async def leave(made: Kop, settings: Settings) -> None:
         states = await create(admin, made.metadata, "__transaction_state")
         snapshots = await create(admin, made.metadata, "__transaction_producer_state", 8)
         offsets = await create(admin, made.metadata)
+        logs: dict[tuple[str, int], list[Sent]] = {}
         for kind, topic in made.topics.items():
             name = f"persistent://{settings.pulsar.full_namespace}/{topic}"
             entry_format = "kafka" if kind == "both" else kind
             await admin.create_partitioned(name, PARTITIONS, {"kafkaEntryFormat": entry_format})
             for number in range(PARTITIONS):
                 history = made.histories[kind, number]
-                for key, value in settle(history, name, number):
-                    transactional_id = (key or b"")[4:].decode()
-                    await write(client, states, java_partition(transactional_id), [(key, value)])
+                for one in settle(history, name, number):
+                    logs.setdefault((states, java_partition((one[0] or b"")[4:].decode())), []).append(one)
                 partition = f"{name}-partition-{number}"
-                await write(client, snapshots, java_partition(partition, 8), [snapshot(partition, 1)])
+                logs.setdefault((snapshots, java_partition(partition, 8)), []).append(snapshot(partition, 1))
                 await put(client, partition, history.left)
         for group, its in made.offsets.items():
             for (kind, number), offset in its.items():
                 full = f"persistent://{settings.pulsar.full_namespace}/{made.topics[kind]}"
-                await write(client, offsets, java_partition(group), [commit(group, full, {number: offset})])
+                logs.setdefault((offsets, java_partition(group)), []).append(commit(group, full, {number: offset}))
+        await asyncio.gather(*(write(client, *where, sent) for where, sent in logs.items()))
     finally:
         await client.close()
         await admin.close()

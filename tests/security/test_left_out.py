@@ -15,12 +15,12 @@ RUNS = st.lists(st.tuples(st.integers(0, 200), st.integers(1, 9)).map(lambda one
 
 
 def holding(*parts: Sequence[Run]) -> LeftOut:
-    found = LeftOut()
+    found = {}
     for number, part in enumerate(parts):
         bounds = decode(encode(part))
         assert bounds is not None
-        found.parts[number] = bounds
-    return found
+        found[number] = bounds
+    return LeftOut(found)
 
 
 @given(RUNS)

@@ -20,6 +20,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
 from bridge.check.kop import attached
+from bridge.cli.connected import connected
 from bridge.cli.kafka_endpoint import kafka_errors
 from bridge.cli.kop.judging import Group, Row, Topics, Wanted, judge
 from bridge.cli.kop.reading import read_offsets
@@ -29,11 +30,10 @@ from bridge.cli.table import printable, table
 from bridge.cluster import cluster_id
 from bridge.config import Settings
 from bridge.config.pulsar import is_namespace
-from bridge.errors import BridgeError, SettingsError, StartupError
-from bridge.pulsar import Access, Admin, AdminError, PulsarClient
+from bridge.errors import SettingsError, StartupError
+from bridge.pulsar import Admin, AdminError
 from bridge.runtime.loop import run_async
 from bridge.storage.names import Names
-from bridge.telemetry.metrics import PulsarMetrics
 
 if TYPE_CHECKING:
     from bridge.pipeline.endpoint import KafkaEndpoint
@@ -139,11 +139,7 @@ def _check_bridge(found: _Found, settings: Settings, endpoint: "KafkaEndpoint") 
 
 async def _read(settings: Settings, options: argparse.Namespace, kinds: Collection[str]) -> _Found:
     namespace: str = options.metadata_namespace
-    access = Access.by(settings.pulsar, PulsarMetrics())
-    client, admin = PulsarClient(settings.pulsar, PulsarMetrics(), access), Admin(settings.pulsar, access)
-    try:
-        await admin.start()
-        await client.start()
+    async with connected(settings) as (client, admin):
         running = await _attached(admin, namespace)
         found = await read_offsets(client, admin, namespace) if "groups" in kinds else KopOffsets(1)
         always = options.what is not None
@@ -152,14 +148,6 @@ async def _read(settings: Settings, options: argparse.Namespace, kinds: Collecti
         names = {"", ",".join(sorted(await admin.clusters()))}
         ids = {cluster_id(name, settings.pulsar.full_namespace) for name in names}
         return _Found(found, ids, running, kop)
-    except StartupError:
-        raise
-    except (BridgeError, TimeoutError) as error:
-        raise StartupError(f"Pulsar: {error or 'no answer in time'}") from None
-    finally:
-        await client.close()
-        await admin.close()
-        await access.close()
 
 
 async def _attached(admin: Admin, namespace: str) -> int:

@@ -292,6 +292,7 @@ class _Status(IntEnum):
     PREPARE_EPOCH_FENCE = 7
 
 
+_STATUSES: Final = frozenset(one.value for one in _Status)
 _OUTCOMES: Final = {
     _Status.ONGOING: Outcome.NEVER_ENDED,
     _Status.PREPARE_COMMIT: Outcome.COMMITTED,
@@ -364,7 +365,7 @@ def _state(value: bytes) -> _State:
     if version_of(value) != 0:
         raise NotKops("a state of another version")
     state = decode(_State, value, 0, False)
-    if state.status not in iter(_Status):
+    if state.status not in _STATUSES:
         raise NotKops(f"status {state.status}")
     return state
 

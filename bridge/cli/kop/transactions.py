@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from bridge.access.security_store.store import SecurityStore
+from bridge.cli.connected import opened_security
 from bridge.cli.kop.outcomes import Outcome, Settled, Snapshots, States
 from bridge.cli.kop.reading import read_outcomes, read_snapshots, read_states
-from bridge.cli.security_store import opened
 from bridge.config import Settings
 from bridge.pulsar import Admin, PulsarClient
 from bridge.runtime.futures import gathered, loop_time
@@ -93,7 +93,7 @@ async def find_aborted(settings: Settings, data: str, kop: Kop, topics: str | No
     `topics`: a regular expression of those that are read. StartupError where Pulsar does not answer, or nothing can be
     stored.
     """
-    async with opened(settings, _UNSURE) as (client, admin, store):
+    async with opened_security(settings, _UNSURE) as (client, admin, store):
         names = Names(data)
         reading = _Reading(client, admin, store, kop, names, dry_run=dry_run)
         lookup = TopicLookup(client, admin, names)

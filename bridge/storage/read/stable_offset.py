@@ -63,7 +63,8 @@ class StableOffset:
         self._search = search
         self._topic_id = topic_id
         self._partition = partition
-        self._left_out = left_out
+        self.left_out = left_out
+        """The offsets that were aborted before the bridge came, as they are known now."""
         self._open: dict[Transaction, OpenHere] = {}  # those met
         self._found: dict[Transaction, int] = {}  # for those named here, where their records may begin
         self._held: tuple[int, float] | None = None  # where it was held at the last look, and since when
@@ -147,7 +148,7 @@ class StableOffset:
 
     def visible(self, batches: Sequence[Batch]) -> Sequence[Batch | ControlBatch]:
         """What readers of committed records get of these consecutive batches; nothing before an open transaction."""
-        aborted = self._left_out()
+        aborted = self.left_out()
         if aborted is not None:
             return self._visible(batches, aborted)
         for batch in batches:

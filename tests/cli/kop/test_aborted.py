@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import confluent_kafka
 import pytest
@@ -43,14 +44,16 @@ def left(pulsar: PulsarAddress) -> str:
     return namespace
 
 
-async def keep(pulsar: PulsarAddress, namespace: str, name: str, *sent: Sent, partitions: int = 50) -> None:
-    """One of KoP's topics with messages, each where its key's text belongs."""
+async def keep(
+    pulsar: PulsarAddress, namespace: str, name: str, *sent: Sent, partitions: int = 50, group: str = ""
+) -> None:
+    """One of KoP's topics with messages, each where its key's text, or the group, belongs."""
     async with opened(pulsar) as (client, admin):
         topic = f"persistent://{namespace}/{name}"
         if topic not in await admin.partitioned_topics(namespace):
             await create(admin, namespace, name, partitions)
         for key, value in sent:
-            text = (key or b"")[4 if name == "__transaction_state" else 0 :].decode()
+            text = group or (key or b"")[4 if name == "__transaction_state" else 0 :].decode()
             await write(client, topic, java_partition(text, partitions), [(key, value)])
 
 
@@ -87,7 +90,11 @@ def make(
 
 
 def read(
-    bridge: BridgeThread, topic: str, partition: int = 0, level: str = "read_committed", **log_in: str
+    bridge: BridgeThread,
+    topic: str,
+    partition: int = 0,
+    level: str = "read_committed",
+    log_in: Mapping[str, str] = MappingProxyType({}),
 ) -> list[str]:
     """All that a reader gets up to the end."""
     consumer = confluent_kafka.Consumer(
@@ -243,7 +250,7 @@ def test_a_tenant_s_topics_are_named_by_their_namespace(pulsar: PulsarAddress, t
         admin.create_topics([NewTopic("orders", 1, 1)])["orders"].result(30)
         put_into(pulsar, f"persistent://{theirs}/orders-partition-0", ABORTED)
         asyncio.run(keep(pulsar, left, "__consumer_offsets",
-                         commit("mine", f"persistent://{theirs}/orders", {0: 1})))  # fmt: skip
+                         commit("mine", f"persistent://{theirs}/orders", {0: 1}), group="mine"))  # fmt: skip
         logged_in = ("--kafka-conf", conf(tmp_path, theirs))
         tenant, _, name = theirs.partition("/")
         of_theirs = settings.with_values(pulsar={"tenant": tenant, "namespace": name})
@@ -251,7 +258,7 @@ def test_a_tenant_s_topics_are_named_by_their_namespace(pulsar: PulsarAddress, t
             run(bridge, left, *logged_in, settings=of_theirs)
         told = run(bridge, left, *logged_in, "--namespace", theirs)
         assert told.endswith("taken: 1 offsets of 1 groups, 1 aborted transactions\n")
-        come_true(lambda: read(bridge, "orders", **login(theirs)) == ["kept", "done"])
+        come_true(lambda: read(bridge, "orders", log_in=login(theirs)) == ["kept", "done"])
 
 
 @pytest.mark.parametrize(

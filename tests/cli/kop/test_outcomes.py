@@ -171,7 +171,7 @@ def test_the_bridge_s_own_transactions_are_not_kop_s() -> None:
 def test_what_cannot_be_told_is_passed_over_and_counted() -> None:
     log, records = Log(), some(0, 2)
     transactional = batch_v2(records, transactional=True, producer=5)
-    log.add(verbatim(transactional[:-1] + b"\xff", *records))
+    log.add(verbatim(transactional[:-1] + bytes((transactional[-1] ^ 1,)), *records))
     log.add(verbatim(transactional + batch_v2(records), *records, *records))
     log.add(verbatim(message_set(1, records), *records))
     log.add(verbatim(b"x", *records))
@@ -180,7 +180,7 @@ def test_what_cannot_be_told_is_passed_over_and_counted() -> None:
     log.found.fold(Entry(Position(0, 9), None, None, unindexed, memoryview(transactional), 0))
     log.add(ended("kafka", 5, committed=False))
     assert log.settled().runs == []
-    assert log.found.counts == {"unreadable": 2, "mixed": 1, "unindexed": 1, "aborted": 0, "committed": 0, "records": 0}
+    assert log.found.counts == {"unreadable": 2, "mixed": 1, "unindexed": 1}
 
 
 # ---- snapshots -------------------------------------------------------------------------------------------------------

@@ -153,8 +153,7 @@ async def test_what_another_gateway_has_aborted_is_left_out_by_its_offsets(bench
             assert position == at == await log.latest(committed=True)
         bounds = decode(encode(merged(runs)))
         assert bounds is not None
-        known = [LeftOut()]
-        known[0].parts[0] = bounds
+        known = [LeftOut({0: bounds})]
     assert set(asked) == {("01" * 16, 3)}
 
 
