@@ -120,7 +120,7 @@ class PartitionOutcomes:
         ((writer, committed),) = set(found)
         if committed is None:
             self._open.setdefault(writer, []).append(run)
-        elif self.end(writer.producer_id, _NO_EPOCH, committed=committed):
+        elif self.end(*writer, committed=committed):
             self._aborted.append(run)
 
     def end(self, producer_id: int, epoch: int, /, *, committed: bool) -> bool:
@@ -133,10 +133,13 @@ class PartitionOutcomes:
 
     def settle(self, settles: Settles) -> Settled:
         """All there is, once the last entry is folded."""
-        transactions = self.counts["committed"] + self.counts["aborted"] + len(self._open)
-        never_ended = unknown = 0
+        opened: dict[int, list[Run]] = {}
         for writer, records in self._open.items():
-            found = [settles(writer.producer_id, run.first) for run in records]
+            opened.setdefault(writer.producer_id, []).extend(records)
+        transactions = self.counts["committed"] + self.counts["aborted"] + len(opened)
+        never_ended = unknown = 0
+        for producer_id, records in opened.items():
+            found = [settles(producer_id, run.first) for run in records]
             aborted = [run for run, one in zip(records, found, strict=True) if one in _LEFT_OUT]
             if aborted:
                 self._count(aborted, committed=False)
@@ -172,7 +175,7 @@ def _transactional(entry: Entry) -> Iterator[tuple[_Writer, bool | None]]:
     for batch in batches:
         header = codec.read_header(batch)
         if header.attributes & CONTROL:
-            yield _Writer(header.producer_id, _NO_EPOCH), _commits(header, batch)
+            yield _Writer(header.producer_id, header.producer_epoch), _commits(header, batch)
         else:
             yield _Writer(header.producer_id if header.attributes & TRANSACTIONAL else -1, _NO_EPOCH), None
 
