@@ -48,7 +48,7 @@ from tests.clients.kop_entries import (
     put,
     verbatim,
 )
-from tests.clients.test_transactions import FAMILIES, KCAT, Families
+from tests.clients.transactions.families import FAMILIES, KCAT, Families
 from tests.support.bridges import settings_for
 from tests.support.pulsar import PulsarAddress
 

@@ -19,8 +19,8 @@ from bridge.pulsar import Admin
 from bridge.pulsar.admin import Forbidden
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from tests.cli.kop.kop_log import ONGOING, Sent, commit, create, java_partition, snapshot, state, write
+from tests.cli.kop.logged_in import conf, login, secured
 from tests.cli.kop.served import leave, opened, run
-from tests.cli.kop.test_logged_in import conf, login, secured
 from tests.clients.kop_entries import Kept, Left, batch_v2, control, marker, messages, put, verbatim
 from tests.support.bridges import BridgeThread, settings_for, started_nodes
 from tests.support.pulsar import PulsarAddress
