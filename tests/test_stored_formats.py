@@ -93,6 +93,7 @@ def test_users_permissions_quotas_and_configs_of_groups() -> None:
         'acl:[2,"orders",3,"User:alice","*",3,3]': '{"level":1}',
         'quota:["producer_byte_rate",[["user","alice"]]]': '{"level":1,"value":1024.0}',
         'config:["public/default","orders","share.auto.offset.reset"]': '{"level":1,"value":"earliest"}',
+        'aborted:["6ba7b8109dad41d1950700c04fd430c8",3,0]': '{"level":1,"runs":[12,3,5,1]}',
         'secret:["decoys"]': '{"level":1,"secret":"MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="}',
     }.items():
         state.apply(name, value.encode())
@@ -101,6 +102,7 @@ def test_users_permissions_quotas_and_configs_of_groups() -> None:
     assert list(state.entries) == [_ENTRY]
     assert state.quotas == {(checked_entity([(USER, "alice")]), QuotaKey.PRODUCE): 1024.0}
     assert state.group_configs == {("public/default", "orders"): {"share.auto.offset.reset": "earliest"}}
+    assert state.left_out["6ba7b8109dad41d1950700c04fd430c8", 3].runs() == [(12, 15), (20, 21)]
     assert state.decoy_secret == b"0123456789abcdef0123456789abcdef"
     assert not state.unknown
 

@@ -12,7 +12,7 @@ SHELLS: Final = ("bash", "zsh", "fish")
 EXIT_CODES: Final = {
     0: "done; `check`: fit; `ready`: ready; `run` and `standalone`: stopped as asked",
     1: "failed, the reason is on standard error; `check`: not fit; `ready`: not ready; `nodes`: there is no cluster; "
-    "`import`: some offsets were refused",
+    "`import`: something was refused",
     2: "wrong usage, or a wrong setting; nothing was done",
     130: "interrupted by Ctrl-C before it was done",
 }
@@ -50,6 +50,8 @@ EXAMPLES: Final = {
         ("what would be taken, and what not",
          "bridge import kop --bootstrap localhost:9092 --dry-run --config bridge.toml"),
         ("take it", "bridge import kop --bootstrap localhost:9092 --config bridge.toml"),
+        ("what KoP has aborted in some topics, alone",
+         "bridge import kop --bootstrap localhost:9092 --what transactions --topics 'orders.*' --config bridge.toml"),
     ),
     "import kafka": (
         ("what would be taken, and what not",
@@ -172,7 +174,9 @@ def _add_import(parser: argparse.ArgumentParser) -> tuple[argparse.ArgumentParse
     other.add_argument("--topics", metavar="REGEX", help="topics and configs of those that it fits alone")
     other.add_argument("--replace", action="store_true", help="also where the bridge has another value")
     other.add_argument("--dry-run", action="store_true", help="tell what would be taken, and take nothing")
-    kop = _command(actions, "kop", "take the offsets that groups committed in Kafka-on-Pulsar", "import")
+    kop = _command(
+        actions, "kop", "take the offsets that groups committed in Kafka-on-Pulsar, and what it aborted", "import"
+    )
     kop.add_argument("--bootstrap", metavar="HOST:PORT", required=True, help="a running bridge, which commits them")
     kop.add_argument(
         "--kafka-conf", type=Path, metavar="FILE", help="client properties (SASL, TLS) as Kafka's tools take them"
@@ -180,6 +184,9 @@ def _add_import(parser: argparse.ArgumentParser) -> tuple[argparse.ArgumentParse
     kop.add_argument(
         "--metadata-namespace", default="public/__kafka", metavar="TENANT/NAMESPACE", help="instead of public/__kafka"
     )
+    kop.add_argument("--namespace", metavar="TENANT/NAMESPACE", help="whose topics; instead of the bridge's own")
+    kop.add_argument("--what", metavar="A,B", help="of groups,transactions; without it both")
+    kop.add_argument("--topics", metavar="REGEX", help="transactions of those that it fits alone")
     kop.add_argument("--dry-run", action="store_true", help="tell what would be taken, and take nothing")
     kop.add_argument("--forward", action="store_true", help="also where a group has committed here, and less")
     kop.add_argument("--expired", action="store_true", help="also what has expired in KoP")

@@ -2,27 +2,23 @@
 
 import json
 import secrets
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from typing import Final, TextIO
 
-from bridge.access.security_store.security_log import SecurityUnavailable
-from bridge.access.security_store.store import SecurityStore
-from bridge.check import ensure_state
+from bridge.cli.connected import opened_security
 from bridge.config import Settings
-from bridge.errors import BridgeError, StartupError
-from bridge.pulsar import Access, Admin, PulsarClient
+from bridge.errors import StartupError
 from bridge.security.names import MAX_PASSWORD_BYTES, prepared_name
 from bridge.security.records import Kept, user_key, user_record
 from bridge.security.sasl.credentials import SCRAM_HASHES, credential_of, salt_text, salted_password
-from bridge.telemetry.metrics import PulsarMetrics, SecurityMetrics
 
 ITERATIONS: Final = 4096
+_UNSURE: Final = "it may be changed all the same: see `bridge user list`"
 
 
 async def show(settings: Settings, out: TextIO, *, as_json: bool = False) -> int:
     """Print the users, and the mechanisms and iterations of each."""
-    async with _opened(settings) as store:
+    async with opened_security(settings, _UNSURE) as (_, _, store):
         users = {
             name: {one.mechanism: one.iterations for one in credentials} for name, credentials in store.users().items()
         }
@@ -48,7 +44,7 @@ async def add(
         # as typed: Kafka's tools and most clients do not prepare passwords
         salted = salted_password(mechanism, password.encode(errors="surrogatepass"), salt, iterations)
         records.append(user_record(kept_name, credential_of(mechanism, salted, salt, iterations)))
-    async with _opened(settings) as store:
+    async with opened_security(settings, _UNSURE) as (_, _, store):
         await store.change_users(records)
     return mechanisms
 
@@ -56,7 +52,7 @@ async def add(
 async def remove(settings: Settings, name: str, mechanisms: Sequence[str]) -> Sequence[str]:
     """Remove a user, or what it has of some mechanisms; which those are."""
     kept_name = _name(name)
-    async with _opened(settings) as store:
+    async with opened_security(settings, _UNSURE) as (_, _, store):
         has = [one.mechanism for one in store.users().get(kept_name, ())]
         gone = [mechanism for mechanism in mechanisms or has if mechanism in has]
         if not gone:
@@ -70,28 +66,3 @@ def _name(name: str) -> str:
     if kept is None:
         raise StartupError("the name of a user is not empty, not too long, and has no prohibited characters")
     return kept
-
-
-@asynccontextmanager
-async def _opened(settings: Settings) -> AsyncIterator[SecurityStore]:
-    access = Access.by(settings.pulsar, PulsarMetrics())
-    client, admin = PulsarClient(settings.pulsar, PulsarMetrics(), access), Admin(settings.pulsar, access)
-    store = SecurityStore(client, admin, settings.pulsar, SecurityMetrics())
-    try:
-        await admin.start()
-        await client.start()
-        await ensure_state(admin, client, access, settings)
-        await store.start()
-        yield store
-        await store.settled()
-    except SecurityUnavailable as error:
-        raise StartupError(f"{error}; it may be changed all the same: see `bridge user list`") from None
-    except StartupError:
-        raise
-    except BridgeError as error:
-        raise StartupError(f"Pulsar: {error}") from None
-    finally:
-        await store.close()
-        await client.close()
-        await admin.close()
-        await access.close()

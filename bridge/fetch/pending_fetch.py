@@ -243,7 +243,7 @@ def shared_key(
     `limits`: the most bytes of the partition, and of the answer.
     """
     ends = log.end.offset, log.last_stable, log.known_start
-    return log, *ends, topic, index, offset, *limits, version, isolation_level
+    return log, log.left_out, *ends, topic, index, offset, *limits, version, isolation_level
 
 
 def _found(parts: Iterable[FetchPartition]) -> int:

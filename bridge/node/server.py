@@ -104,6 +104,7 @@ class Server:
             deduplication=Deduplication(self.admin, settings.pulsar.full_namespace),
             # a name of its own for each process: two that write to one topic are two producers
             writer=f"bridge-{secrets.token_hex(8)}",
+            left_out=self.security.left_out,
             traffic=self.metrics.topics,
         )
         self._own = NamespaceServices(storage, self.metrics, self.security)

@@ -1,4 +1,5 @@
-"""What is kept in Pulsar of users, permissions, quotas and groups' configs: keyed records, and what these make.
+"""What is kept in Pulsar of users, permissions, quotas, groups' configs and KoP's aborted records: keyed records, and
+what these make.
 
 A key is a kind and a JSON array of what the record is about; the kind is before the first colon:
 
@@ -6,6 +7,7 @@ A key is a kind and a JSON array of what the record is about; the kind is before
     acl:[2,"orders",3,"User:alice","*",3,3]
     quota:["producer_byte_rate",[["user","alice"]]]
     config:["public/default","orders","share.auto.offset.reset"]
+    aborted:["6ba7b8109dad41d1950700c04fd430c8",3,0]
     secret:["decoys"]
 
 A value is a JSON object with a format level. No value deletes the key. The last record of a key counts.
@@ -15,12 +17,15 @@ does not count, with one exception: an entry that denies something counts at any
 """
 
 import json
+from array import array
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum, auto
 from typing import Any, Final, NamedTuple
 
+from bridge.security import left_out
 from bridge.security.acls import AccessControlEntry, InvalidAcl, Permission, valid_entry
+from bridge.security.left_out import LeftOut, Run
 from bridge.security.quotas.entities import Entity, InvalidQuota, QuotaKey, checked_entity, checked_key
 from bridge.security.quotas.limits import Limits
 from bridge.security.sasl.credentials import Iterations, ScramCredential, iterations_of
@@ -33,6 +38,7 @@ _USER: Final = "user"
 _ACL: Final = "acl"
 _QUOTA: Final = "quota"
 _CONFIG: Final = "config"
+_ABORTED: Final = "aborted"
 _DECOYS: Final = 'secret:["decoys"]'
 
 
@@ -107,6 +113,24 @@ def config_key(namespace: str, group_id: str, name: str) -> str:
     return f"{_CONFIG}:{_json((namespace, group_id, name))}"
 
 
+def aborted_records(topic_id: str, partition: int, runs: Sequence[Run], stored: int = 0) -> list[Kept]:
+    """What KoP aborted in a partition, at these merged runs of offsets; `stored`: how many records there are of it.
+
+    `topic_id`: in hexadecimal digits.
+    """
+    parts = [runs[at : at + left_out.MAX_RUNS] for at in range(0, len(runs), left_out.MAX_RUNS)]
+    records = [
+        Kept(aborted_key(topic_id, partition, at), _json({"level": LEVEL, "runs": left_out.encode(part)}).encode())
+        for at, part in enumerate(parts)
+    ]
+    return [*records, *(Kept(aborted_key(topic_id, partition, at)) for at in range(len(parts), stored))]
+
+
+def aborted_key(topic_id: str, partition: int, part: int) -> str:
+    """The key of one part of what KoP aborted in a partition."""
+    return f"{_ABORTED}:{_json((topic_id, partition, part))}"
+
+
 def secret_record(secret: bytes) -> Kept:
     """The secret of decoys, the same on all nodes."""
     return Kept(_DECOYS, _json({"level": LEVEL, "secret": b64encode(secret).decode()}).encode())
@@ -116,7 +140,7 @@ _CHANGES: Final = {_USER: Change.USERS, _ACL: Change.ACLS, _QUOTA: Change.QUOTAS
 
 
 class SecurityState:
-    """The users, permissions, quotas and groups' configs that the records read so far make."""
+    """The users, permissions, quotas, groups' configs and aborted records that the records read so far make."""
 
     def __init__(self) -> None:
         self.credentials: dict[tuple[str, str], ScramCredential] = {}
@@ -127,6 +151,8 @@ class SecurityState:
         """The same, to be looked up."""
         self.group_configs: dict[tuple[str, str], dict[str, str]] = {}
         """By namespace and group: values by name, as they were given."""
+        self.left_out: dict[tuple[str, int], LeftOut] = {}
+        """By topic id, in hexadecimal digits, and partition: what KoP aborted there."""
         self.decoy_secret: bytes | None = None
         self.unknown: dict[str, str] = {}
         """The keys whose last value is not understood here, and why."""
@@ -135,9 +161,9 @@ class SecurityState:
     @property
     def live_records(self) -> int:
         """How many keys have a value, about."""
-        return (
-            len(self.credentials) + len(self.entries) + len(self.quotas) + self.group_config_count + len(self.unknown)
-        )
+        aborted = sum(len(one.parts) for one in self.left_out.values())
+        of_groups = self.group_config_count
+        return len(self.credentials) + len(self.entries) + len(self.quotas) + of_groups + aborted + len(self.unknown)
 
     @property
     def group_config_count(self) -> int:
@@ -154,6 +180,7 @@ class SecurityState:
             (acl_key, former.entries.copy(), self.entries.copy()),
             (lambda quota: quota_key(*quota), former.quotas.copy(), self.quotas.copy()),
             (lambda config: config_key(*config), former._configs(), self._configs()),
+            (lambda aborted: aborted_key(*aborted), former._aborted(), self._aborted()),
             (str, {_DECOYS: former.decoy_secret}, {_DECOYS: self.decoy_secret}),
             (str, former.unknown.copy(), self.unknown.copy()),
         ]
@@ -180,6 +207,8 @@ class SecurityState:
                 self._apply_quota(key, value)
             elif kind == _CONFIG:
                 self._apply_config(key, value)
+            elif kind == _ABORTED:
+                self._apply_aborted(key, value)
             elif key == _DECOYS:
                 self.decoy_secret = None if value is None else _secret(value)
             else:
@@ -241,6 +270,24 @@ class SecurityState:
                         del self.group_configs[namespace, group_id]
             case _:
                 raise _NotUnderstood("its key names no group's config")
+
+    def _apply_aborted(self, key: str, value: bytes | None) -> None:
+        match _identity(key):
+            case [str(topic_id), int(partition), int(part)] if key == aborted_key(topic_id, int(partition), int(part)):
+                parts = dict(self.left_out.get((topic_id, partition), LeftOut()).parts)
+                if value is None:
+                    parts.pop(part, None)
+                else:
+                    parts[part] = _bounds(value)  # what cannot be read makes nothing visible: the former counts
+                self.left_out[topic_id, partition] = LeftOut(parts)
+                if not parts:
+                    del self.left_out[topic_id, partition]
+            case _:
+                raise _NotUnderstood("its key names no part of a partition")
+
+    def _aborted(self) -> dict[tuple[str, int, int], "array[int]"]:
+        """Part by part."""
+        return {(*of, part): bounds for of, known in self.left_out.items() for part, bounds in known.parts.items()}
 
     def _configs(self) -> dict[tuple[str, str, str], str]:
         """One by one."""
@@ -321,6 +368,13 @@ def _config(value: bytes) -> str:
     if not isinstance(config, str):
         raise _NotUnderstood("its value is no config")
     return config
+
+
+def _bounds(value: bytes) -> "array[int]":
+    bounds = left_out.decode(_fields(value).get("runs"))
+    if bounds is None:
+        raise _NotUnderstood("its value is no list of offsets")
+    return bounds
 
 
 def _secret(value: bytes) -> bytes:

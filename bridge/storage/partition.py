@@ -12,6 +12,7 @@ from bridge.pulsar.consumer import Reader
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import Entry, Position, PulsarError
 from bridge.runtime.futures import loop_time
+from bridge.security.left_out import LeftOut
 from bridge.storage import topic_properties
 from bridge.storage.append.appender import Appender
 from bridge.storage.append.duplicates import DuplicateFinder
@@ -105,6 +106,7 @@ class PartitionLog:
             self._search,
             topic_id.hex(),
             index,
+            partial(storage.left_out, topic_id.hex(), index),
         )
         self.end.on_transaction = self._stable.met
         self._log_reader = LogReader(
@@ -278,6 +280,11 @@ class PartitionLog:
     def last_stable(self) -> int:
         """The last stable offset as far as it is known: before it no transaction is open."""
         return self._stable.offset
+
+    @property
+    def left_out(self) -> LeftOut | None:
+        """The offsets that KoP aborted, as far as that was imported."""
+        return self._stable.left_out()
 
     def held_for(self, now: float) -> float:
         """How long the last stable offset has been held back at the same place; `now`: loop time."""

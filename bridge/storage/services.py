@@ -1,6 +1,7 @@
 """What all partition logs of a process share."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from bridge.config import Settings
@@ -8,6 +9,7 @@ from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
 from bridge.runtime.polling import Poller
 from bridge.runtime.threads import WorkerThreads
+from bridge.security.left_out import LeftOut
 from bridge.storage.append.conversion_memory import ConversionMemory
 from bridge.storage.append.deduplication import Deduplication
 from bridge.storage.append.missing_batches import MissingBatches
@@ -29,6 +31,10 @@ def set_event() -> asyncio.Event:
     return event
 
 
+def nothing_left_out(topic_id: str, partition: int) -> None:
+    """Readers of committed records get all that their transactions do not keep from them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Storage:
     """Wired once, in `node/server.py`."""
@@ -43,6 +49,9 @@ class Storage:
     writer: str  # the name of this process's own producers
     outcomes: Outcomes = field(default_factory=NoOutcomes)
     """How the transactions stand."""
+    left_out: Callable[[str, int], LeftOut | None] = nothing_left_out
+    """The offsets of a partition that KoP's transactions aborted, by the topic id, in hexadecimal digits, and the
+    partition; asked at each read."""
     mark_secret: MarkSecret = field(default_factory=MarkSecret)
     missing: MissingBatches = field(default_factory=MissingBatches)
     traffic: TrafficTable[str] = field(default_factory=TrafficTable)

@@ -1,4 +1,4 @@
-"""What `bridge check` tells of a KoP: that it was there, that it runs, that it had transactions."""
+"""What `bridge check` tells of a KoP: that it was there, and runs, what it had, what of it will be served."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import secrets
 
 import pytest
 
+from bridge.check.findings import Severity
 from bridge.check.kop import examine_kop
 from bridge.check.table import examine
 from bridge.config import PulsarSettings
@@ -49,14 +50,40 @@ async def test_what_is_told_of_kop(pulsar_of_a_tenant: PulsarSettings) -> None:
         ]
         producer = client.producer(f"{own}/__consumer_offsets-partition-1")
         await producer.send(MessageMetadata(), b"", 1)
-        runs, *_ = await told()
-        assert runs.startswith("it runs: 1 of its producers and readers")
+        runs, *_ = await examine_kop(admin, settings)
+        assert runs.detail.startswith("it runs: 1 of its producers and readers")
+        assert runs.severity is Severity.UNFIT
         await producer.close()
         assert len(await told()) == 2
     finally:
         await client.close()
         await admin.close()
         await access.close()
+
+
+async def test_what_will_be_served_is_told_and_what_not(
+    pulsar: PulsarAddress, pulsar_of_a_tenant: PulsarSettings
+) -> None:
+    tenant = pulsar_of_a_tenant.tenant
+    pulsar.admin("PUT", f"persistent/{tenant}/__kafka/__consumer_offsets/partitions", 2)
+    for topic in ("orders", "payments", "no%20name"):
+        pulsar.admin("PUT", f"persistent/{tenant}/data/{topic}/partitions", 2)
+    pulsar.admin("PUT", f"persistent/{tenant}/data/alone")
+    pulsar.admin("PUT", f"namespaces/{tenant}/__kafka_schemaregistry")
+    pulsar.admin("PUT", f"persistent/{tenant}/__kafka_schemaregistry/__schema-registry")
+    admin = Admin(pulsar_of_a_tenant)
+    await admin.start()
+    try:
+        findings = await examine_kop(admin, pulsar_of_a_tenant)
+    finally:
+        await admin.close()
+    told = [(one.name, one.severity, one.detail) for one in findings[1:]]
+    assert [one[:2] for one in told] == [
+        ("KoP topics", Severity.FIT), ("KoP topics", Severity.RISK), ("KoP", Severity.RISK),
+    ]  # fmt: skip
+    assert told[0][2].startswith(f"3 topics of {tenant}/data are served")
+    assert told[1][2].startswith("not served, as Kafka has no such names: no")
+    assert f"({tenant}/__kafka_schemaregistry) is not served" in told[2][2]
 
 
 async def test_it_is_part_of_the_check(pulsar: PulsarAddress, pulsar_of_a_tenant: PulsarSettings) -> None:

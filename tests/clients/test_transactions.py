@@ -9,29 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from itertools import count
-from pathlib import Path
 
 import pytest
 
 from tests.apis.wire import unique
-from tests.clients.endpoint import JAVAS, Clients, Endpoint
+from tests.clients.endpoint import Clients, Endpoint
 from tests.clients.model import Draft, attempts
-from tests.clients.transactions.aio import AioTransactions
-from tests.clients.transactions.confluent import ConfluentTransactions
-from tests.clients.transactions.go_client import GoTransactions
-from tests.clients.transactions.java import JavaTransactions
-from tests.clients.transactions.kafka_python import KafkaPythonTransactions
-from tests.clients.transactions.kcat import KcatReaders, KcatTransaction
-from tests.clients.transactions.model import Copier, Ended, Family, Fenced, Producer, Reader, Readers, Seen
+from tests.clients.transactions.families import FAMILIES, GO, KCAT, Families
+from tests.clients.transactions.kcat import KcatTransaction
+from tests.clients.transactions.model import Copier, Ended, Fenced, Producer, Reader, Seen
 from tests.clients.transactions.raw import READ_COMMITTED, READ_UNCOMMITTED, RawProducer, await_leaders
 from tests.faults.processes import let_pass
 
-FAMILIES = ("confluent", "kafka-python", "aiokafka", "java", "java-3.9", "java-2.8")
-KCAT = "kcat"
 KCAT_SENDS = tuple(letter * 10_000 for letter in "abc")
 """It reads 4 KiB of its input at a time: the first two are on their way before its end."""
-GO = {"franz-go": "franz", "sarama": "sarama"}
-"""With `--go`, and the driver's name."""
 LACKING = {
     # it sends offsets with the commit, and without the generation of KIP-447
     "sarama": {"test_offsets_go_with_their_transaction", "test_copiers_copy_exactly_once_while_members_come_and_go"}
@@ -48,40 +39,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for name in ("family", "writer", "reader"):
         if name in metafunc.fixturenames:
             metafunc.parametrize(name, (*known, KCAT) if name == "reader" else known)
-
-
-class Families:
-    """The families bound to the endpoint, each made when it is first needed."""
-
-    def __init__(self, endpoint: Endpoint, directory: Path) -> None:
-        self._bootstrap, self._directory = endpoint.kafka, directory
-        self._made: dict[str, Family] = {}
-
-    def readers_of(self, name: str) -> Readers:
-        """The families, and kcat, which has readers alone: a transaction of its is a whole run."""
-        return KcatReaders(self._bootstrap) if name == KCAT else self[name]
-
-    def __getitem__(self, name: str) -> Family:
-        if name not in self._made:
-            self._made[name] = self._make(name)
-        return self._made[name]
-
-    def close(self) -> None:
-        """End what they run."""
-        for family in self._made.values():
-            family.close()
-
-    def _make(self, name: str) -> Family:
-        if name in JAVAS:
-            return JavaTransactions(JAVAS[name], self._bootstrap, self._directory / name)
-        if name in GO:
-            return GoTransactions(GO[name], self._bootstrap, self._directory)
-        simple: dict[str, Callable[[str], Family]] = {
-            "confluent": ConfluentTransactions,
-            "kafka-python": KafkaPythonTransactions,
-            "aiokafka": AioTransactions,
-        }
-        return simple[name](self._bootstrap)
 
 
 class Stage:

@@ -7,12 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridge.security.acls import AccessControlEntry, Operation, PatternType, Permission, ResourceType
+from bridge.security.left_out import MAX_RUNS, Run
 from bridge.security.quotas.entities import CLIENT_ID, USER, QuotaKey, checked_entity
 from bridge.security.records import (
     MARKER,
     Change,
     Kept,
     SecurityState,
+    aborted_key,
+    aborted_records,
     acl_key,
     acl_record,
     config_key,
@@ -222,6 +225,47 @@ def test_a_config_that_is_not_understood_does_not_count_and_replaces_the_former_
     assert list(state.unknown) == [key]
     own = config_key("n", "g", "a") == key
     assert state.group_configs == ({} if own else {("n", "g"): {"a": "former"}})
+
+
+TOPIC_ID = "ab" * 16
+
+
+def test_what_kop_aborted_is_what_was_kept() -> None:
+    runs = [Run(3 * at, 3 * at + 1) for at in range(2 * MAX_RUNS + 1)]
+    first, second, third = aborted_records(TOPIC_ID, 3, runs)
+    state = state_of(third, first, second, *aborted_records(TOPIC_ID, 4, runs[:1]))
+    found = state.left_out[TOPIC_ID, 3]
+    assert found.runs() == runs
+    assert 0 in found and 3 * MAX_RUNS in found and 1 not in found
+    assert state.live_records == 4
+    assert {(first.key, "stored"), (third.key, "stored")} <= set(state.differences(SecurityState()))
+    again = aborted_records(TOPIC_ID, 3, runs[:2], 3)
+    assert [one.value is None for one in again] == [False, True, True]
+    for record in again:
+        state.apply(*record)
+    assert state.left_out[TOPIC_ID, 3].runs() == runs[:2]
+    state.apply(first.key, None)
+    assert list(state.left_out) == [(TOPIC_ID, 4)]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (aborted_key(TOPIC_ID, 3, 0), '{"level":1,"runs":[1]}'),
+        (aborted_key(TOPIC_ID, 3, 0), '{"level":1}'),
+        (aborted_key(TOPIC_ID, 3, 0), '{"level":2,"runs":[1,1]}'),
+        (aborted_key(TOPIC_ID, 3, 1), '{"level":2,"runs":[1,1]}'),
+        (f'aborted:["{TOPIC_ID}",3, 0]', '{"level":1,"runs":[1,1]}'),
+        (f'aborted:["{TOPIC_ID}",3]', '{"level":1,"runs":[1,1]}'),
+        (f'aborted:["{TOPIC_ID}",true,0]', '{"level":1,"runs":[1,1]}'),
+        (f'aborted:["{TOPIC_ID}","3",0]', '{"level":1,"runs":[1,1]}'),
+    ],
+)
+def test_what_is_not_understood_of_kop_s_makes_nothing_visible(key: str, value: str) -> None:
+    state = state_of(*aborted_records(TOPIC_ID, 3, [Run(5, 7)]))
+    state.apply(key, value.encode())
+    assert list(state.unknown) == [key]
+    assert {of: found.runs() for of, found in state.left_out.items()} == {(TOPIC_ID, 3): [Run(5, 7)]}
 
 
 def test_a_newer_form_of_a_quota_replaces_the_former_one() -> None:

@@ -1,4 +1,5 @@
-"""The log of users, permissions, quotas and groups' configs: any node appends, all make the same of it, in its order.
+"""The log of users, permissions, quotas, groups' configs and KoP's aborted records: any node appends, all make the same
+of it, in its order.
 
 A node reads the compacted topic from its beginning. Where that ends it learns by a marker of its own: the marker's
 receipt says at which position, and what is read before it counts, or a later value of the same key does. After each gap

@@ -1,4 +1,5 @@
-"""Users, permissions, quotas and groups' configs of all nodes: what is asked of them, and what administrators change.
+"""Users, permissions, quotas, groups' configs and KoP's aborted records, of all nodes: what is asked of them, and what
+administrators change.
 
 What is asked is answered from memory, also while Pulsar is away. What is changed counts on this node when it is
 answered, and on the others as soon as they have read it.
@@ -16,6 +17,7 @@ from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
 from bridge.security.acls import AccessControlEntry, AclFilter
 from bridge.security.authorizer import Authorizer
+from bridge.security.left_out import LeftOut
 from bridge.security.quotas.limits import Limits, Values
 from bridge.security.records import Change, Kept, acl_key, acl_record, secret_record
 from bridge.security.sasl.credentials import CredentialsUnavailable, Iterations, ScramCredential
@@ -171,6 +173,20 @@ class SecurityStore:
     async def change_group_configs(self, records: Sequence[Kept]) -> None:
         """Store configs, or delete them (`records.config_record`, `config_key`); SecurityUnavailable if not in time."""
         await self._log.append(records)
+
+    # ---- what KoP aborted --------------------------------------------------------------------------------------------
+
+    def left_out(self, topic_id: str, partition: int) -> LeftOut | None:
+        """The offsets of a partition that readers of committed records do not get; `topic_id`: hexadecimal digits."""
+        return self._log.state.left_out.get((topic_id, partition))
+
+    async def change_left_out(self, records: Sequence[Kept]) -> None:
+        """Store what KoP aborted (`records.aborted_records`); SecurityUnavailable if not in time.
+
+        An entry for each record: to read one takes all nodes a millisecond.
+        """
+        for record in records:
+            await self._log.append([record])
 
     def _changed(self, changes: set[Change]) -> None:
         if Change.ACLS in changes:

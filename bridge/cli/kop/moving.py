@@ -1,4 +1,5 @@
-"""`bridge import kop`: takes the offsets that groups committed in KoP, by OffsetCommit, as any client of a bridge.
+"""`bridge import kop`: takes the offsets that groups committed in KoP, by OffsetCommit, as any client of a bridge; and
+what KoP's transactions have aborted (`transactions`).
 
 A running bridge is asked to commit, by its Kafka port, and nothing is written into its topics from here: whoever
 coordinates a group judges each commit in the step in which it gets its place, and knows at once what it has stored. A
@@ -12,29 +13,34 @@ that of its last message, in both.
 
 import argparse
 import json
+import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
+from bridge.check.kop import attached
+from bridge.cli.connected import connected
 from bridge.cli.kafka_endpoint import kafka_errors
 from bridge.cli.kop.judging import Group, Row, Topics, Wanted, judge
 from bridge.cli.kop.reading import read_offsets
 from bridge.cli.kop.records import KopOffsets
+from bridge.cli.kop.transactions import Aborted, AbortedRow, Kop, find_aborted, read_kop
 from bridge.cli.table import printable, table
 from bridge.cluster import cluster_id
 from bridge.config import Settings
 from bridge.config.pulsar import is_namespace
-from bridge.errors import BridgeError, SettingsError, StartupError
-from bridge.pulsar import Access, Admin, PulsarClient
+from bridge.errors import SettingsError, StartupError
+from bridge.pulsar import Admin, AdminError
 from bridge.runtime.loop import run_async
 from bridge.storage.names import Names
-from bridge.telemetry.metrics import PulsarMetrics
 
 if TYPE_CHECKING:
     from bridge.pipeline.endpoint import KafkaEndpoint
 
+KINDS: Final = ("groups", "transactions")
 _HEAD: Final = ("group", "topic", "partition", "offset", "lag", "taken")
+_ABORTED_HEAD: Final = ("topic", "partition", "aborted", "records", "taken")
 _WIDEST: Final = 60
 """Of a name in the table; a group's may have 32,767 bytes."""
 _COUNTS: Final = ("commits", "forgotten", "groups", "markers", "empty", "unreadable", "misplaced", "missed")
@@ -47,22 +53,52 @@ def move(settings: Settings, options: argparse.Namespace, out: TextIO) -> int:
     SettingsError where nothing can be asked, StartupError where Pulsar or the bridge does not answer. What was taken
     until then stays: the next run goes on from there.
     """
-    if not is_namespace(options.metadata_namespace):
-        raise SettingsError(f"--metadata-namespace {options.metadata_namespace}: not TENANT/NAMESPACE")
+    _check_options(options)
+    kinds, namespace = _kinds(options.what), options.namespace or settings.pulsar.full_namespace
     with _endpoint(options) as endpoint:
-        found, ids = run_async(_read(settings, options.metadata_namespace))
-        if not settings.tenants.rules and endpoint.cluster_id() not in ids:
-            raise StartupError(f"{options.bootstrap} is no bridge of {settings.pulsar.full_namespace}")
-        rows = _rows(found, endpoint, settings.pulsar.full_namespace, Wanted(options.forward, options.expired))
-        if not options.json:
-            _tell(rows, found, out)
+        found = run_async(_read(settings, options, kinds))
+        _check_bridge(found, settings, endpoint)
+        if found.attached and not options.dry_run:
+            raise StartupError(
+                f"KoP still runs: {found.attached} of its producers and readers are on its topics in "
+                f"{options.metadata_namespace}. What it commits and ends from now on would be missed: stop it, or look "
+                "with --dry-run"
+            )
+        rows = _rows(found.offsets, endpoint, namespace, Wanted(options.forward, options.expired))
+        if not options.json and "groups" in kinds:
+            _tell(rows, found.offsets, out)
+        aborted = None
+        if found.kop is not None:
+            aborted = run_async(find_aborted(settings, namespace, found.kop, options.topics, dry_run=options.dry_run))
+            if not options.json:
+                _tell_aborted(aborted, out)
         taken = [row for row in rows if not row.reason]
         refused = [] if options.dry_run else _commit(taken, endpoint)
     if options.json:
-        _tell_json(_merged(rows, refused), found, options, settings, out)
+        _tell_json(_merged(rows, refused), found.offsets, aborted, options, namespace, out)
     else:
-        _tell_end(taken, refused, out, dry_run=options.dry_run)
-    return 1 if refused else 0
+        _tell_end(taken, refused, aborted, out, dry_run=options.dry_run)
+    not_taken = aborted is not None and aborted.refused and not options.dry_run
+    return 1 if refused or not_taken else 0
+
+
+def _kinds(what: str | None) -> list[str]:
+    named = list(KINDS) if what is None else what.split(",")
+    wrong = next((name for name in named if name not in KINDS), None)
+    if wrong is not None:
+        raise SettingsError(f"--what {wrong}: not one of {', '.join(KINDS)}")
+    return named
+
+
+def _check_options(options: argparse.Namespace) -> None:
+    for name in ("metadata_namespace", "namespace"):
+        value = getattr(options, name)
+        if value is not None and not is_namespace(value):
+            raise SettingsError(f"--{name.replace('_', '-')} {value}: not TENANT/NAMESPACE")
+    try:
+        re.compile(options.topics or "")
+    except re.error as error:
+        raise SettingsError(f"--topics {options.topics}: no regular expression: {error}") from None
 
 
 def _endpoint(options: argparse.Namespace) -> "AbstractContextManager[KafkaEndpoint]":
@@ -80,25 +116,46 @@ def _endpoint(options: argparse.Namespace) -> "AbstractContextManager[KafkaEndpo
     return kafka_errors(opened)
 
 
-async def _read(settings: Settings, namespace: str) -> tuple[KopOffsets, set[str]]:
-    """What KoP has left, and the cluster ids that a bridge of these settings may have."""
-    access = Access.by(settings.pulsar, PulsarMetrics())
-    client, admin = PulsarClient(settings.pulsar, PulsarMetrics(), access), Admin(settings.pulsar, access)
-    try:
-        await admin.start()
-        await client.start()
-        found = await read_offsets(client, admin, namespace)
+class _Found(NamedTuple):
+    """What KoP has left."""
+
+    offsets: KopOffsets
+    cluster_ids: set[str]
+    """Those that a bridge of these settings may have."""
+    attached: int
+    """How many producers and readers are on KoP's own topics now."""
+    kop: Kop | None
+    """What it has kept of its transactions, where they are asked for and there were any."""
+
+
+def _check_bridge(found: _Found, settings: Settings, endpoint: "KafkaEndpoint") -> None:
+    """What is aborted is stored with the bridge's own state; with rules for tenants groups may be of another namespace
+    than that of the settings."""
+    if endpoint.cluster_id() in found.cluster_ids or (settings.tenants.rules and found.kop is None):
+        return
+    more = "; a tenant's namespace goes into --namespace" if settings.tenants.rules else ""
+    raise StartupError(f"{endpoint.options.bootstrap} is no bridge of {settings.pulsar.full_namespace}{more}")
+
+
+async def _read(settings: Settings, options: argparse.Namespace, kinds: Collection[str]) -> _Found:
+    namespace: str = options.metadata_namespace
+    async with connected(settings) as (client, admin):
+        running = await _attached(admin, namespace)
+        found = await read_offsets(client, admin, namespace) if "groups" in kinds else KopOffsets(1)
+        always = options.what is not None
+        kop = await read_kop(client, admin, namespace, always=always) if "transactions" in kinds else None
         # a bridge that may not ask for the name goes without it
         names = {"", ",".join(sorted(await admin.clusters()))}
-        return found, {cluster_id(name, settings.pulsar.full_namespace) for name in names}
-    except StartupError:
-        raise
-    except (BridgeError, TimeoutError) as error:
-        raise StartupError(f"Pulsar: {error or 'no answer in time'}") from None
-    finally:
-        await client.close()
-        await admin.close()
-        await access.close()
+        ids = {cluster_id(name, settings.pulsar.full_namespace) for name in names}
+        return _Found(found, ids, running, kop)
+
+
+async def _attached(admin: Admin, namespace: str) -> int:
+    """Of KoP's own topics; 0 where this login may not see it."""
+    try:
+        return await attached(admin, namespace)
+    except AdminError:
+        return 0
 
 
 def _rows(found: KopOffsets, endpoint: "KafkaEndpoint", namespace: str, wanted: Wanted) -> list[Row]:
@@ -157,12 +214,30 @@ def _tell(rows: Sequence[Row], found: KopOffsets, out: TextIO) -> None:
     print(f"read: {', '.join(told) or 'nothing'}", file=out)
 
 
-def _tell_end(taken: Sequence[Row], refused: Sequence[Row], out: TextIO, *, dry_run: bool) -> None:
+def _tell_aborted(aborted: Aborted, out: TextIO) -> None:
+    if aborted.rows:
+        print(*table(_ABORTED_HEAD, [_aborted_cells(row) for row in aborted.rows]), sep="\n", file=out)
+    passed = f", {aborted.unreadable} unreadable" if aborted.unreadable else ""
+    print(f"read: {aborted.partitions} partitions, {aborted.transactions} transactions{passed}", file=out)
+
+
+def _aborted_cells(row: AbortedRow) -> tuple[str, ...]:
+    numbers = (str(row.partition), str(row.found.aborted), str(row.found.records))
+    taken = row.reason or ("yes" if row.found.aborted else "")
+    return (row.topic, *numbers, "; ".join(filter(None, (taken, row.remark))))
+
+
+def _tell_end(
+    taken: Sequence[Row], refused: Sequence[Row], aborted: Aborted | None, out: TextIO, *, dry_run: bool
+) -> None:
     for row in refused:
         print("  ".join(_cells(row)), file=out)
     left = {row.place for row in taken} - {row.place for row in refused}
     groups = {place.group for place in left}
-    print(f"{'would take' if dry_run else 'taken'}: {len(left)} offsets of {len(groups)} groups", file=out)
+    told = f"{len(left)} offsets of {len(groups)} groups"
+    if aborted is not None:
+        told += f", {sum(row.found.aborted for row in aborted.rows if not row.reason)} aborted transactions"
+    print(f"{'would take' if dry_run else 'taken'}: {told}", file=out)
 
 
 def _cells(row: Row) -> tuple[str, ...]:
@@ -177,11 +252,16 @@ def _shown(text: str) -> str:
 
 
 def _tell_json(
-    rows: Iterable[Row], found: KopOffsets, options: argparse.Namespace, settings: Settings, out: TextIO
+    rows: Iterable[Row],
+    found: KopOffsets,
+    aborted: Aborted | None,
+    options: argparse.Namespace,
+    namespace: str,
+    out: TextIO,
 ) -> None:
-    told: Mapping[str, Any] = {
+    told: dict[str, Any] = {
         "metadata_namespace": options.metadata_namespace,
-        "namespace": settings.pulsar.full_namespace,
+        "namespace": namespace,
         "dry_run": options.dry_run,
         "records": {name: found.counts[name] for name in _COUNTS},
         "offsets": [
@@ -198,4 +278,23 @@ def _tell_json(
             for row in rows
         ],
     }
+    if aborted is not None:
+        told["transactions"] = {
+            "partitions": aborted.partitions,
+            "transactions": aborted.transactions,
+            "unreadable": aborted.unreadable,
+            "aborted": [
+                {
+                    "topic": row.topic,
+                    "partition": row.partition,
+                    "transactions": row.found.aborted,
+                    "records": row.found.records,
+                    "never_ended": row.found.never_ended,
+                    "unknown": row.found.unknown,
+                    "taken": bool(row.found.aborted and not row.reason),
+                    "reason": row.reason,
+                }
+                for row in aborted.rows
+            ],
+        }
     print(json.dumps(told, indent=1), file=out)

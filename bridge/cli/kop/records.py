@@ -86,7 +86,7 @@ def group_partition(group: str, partitions: int) -> int:
 def decode_record(record: Record) -> tuple[Place, Commit | None] | None:
     """A commit, or None in its place where it was forgotten; None: of a group itself. NotKops for all else."""
     key = record.key or b""
-    kind = _version(key)
+    kind = version_of(key)
     if kind == _GROUP_KEY:
         return None
     if kind not in _COMMIT_KEYS:
@@ -97,7 +97,7 @@ def decode_record(record: Record) -> tuple[Place, Commit | None] | None:
     place = Place(found.group, found.topic, found.partition)
     if record.value is None:
         return place, None
-    version = _version(record.value)
+    version = version_of(record.value)
     if version not in _COMMIT_VALUES:
         raise NotKops(f"a commit of version {version}")
     value = decode(_Value, record.value, version, False)
@@ -127,8 +127,9 @@ class KopOffsets:
         """Whether a transaction's end is still to come there."""
         return any(where == partition for where, _ in self._open)
 
-    def end(self, partition: int, producer_id: int, *, committed: bool) -> None:
-        """A producer's transaction has ended."""
+    def end(self, partition: int, producer_id: int, epoch: int, /, *, committed: bool) -> None:
+        """A producer's transaction has ended, by the epoch of who ended it: the coordinator's, where that was not the
+        producer."""
         self.counts["markers"] += 1
         ended = self._open.pop((partition, producer_id), {})
         for place, commit in ended.items() if committed else ():
@@ -153,7 +154,7 @@ class KopOffsets:
 
     def _fold(self, partition: int, header: BatchHeader, record: Record) -> None:
         if header.attributes & CONTROL:
-            self.end(partition, header.producer_id, committed=_is_committed(record))
+            self.end(partition, header.producer_id, header.producer_epoch, committed=marker_commits(record))
             return
         found = decode_record(record)
         if found is None:
@@ -183,7 +184,8 @@ def _batches(value: bytes) -> Iterator[tuple[BatchHeader, list[Record]]]:
         yield header, codec.read_records(batch, bytes(plain))
 
 
-def _is_committed(marker: Record) -> bool:
+def marker_commits(marker: Record) -> bool:
+    """Whether a control batch's record commits; NotKops where it does not end a transaction."""
     key = marker.key or b""
     kind = int.from_bytes(key[2:], "big", signed=True) if len(key) == _MARKER_SIZE else None
     if kind not in (_ABORTED, _COMMITTED):
@@ -191,5 +193,6 @@ def _is_committed(marker: Record) -> bool:
     return kind == _COMMITTED
 
 
-def _version(data: bytes) -> int:
+def version_of(data: bytes) -> int:
+    """The version at the beginning of a key or value; −1: there is none."""
     return int.from_bytes(data[:2], "big", signed=True) if len(data) >= 2 else -1

@@ -208,12 +208,13 @@ class Admin(RestClient):
         """The index of an entry, -1 where it has none."""
         return _index_in(await self._entry_headers(topic, position))
 
-    async def transaction_end(self, topic: str, position: Position) -> tuple[int, int] | None:
-        """Of an entry that ends a transaction: the high half of the transaction's id, and the marker's type."""
+    async def transaction_end(self, topic: str, position: Position) -> tuple[int, int, int] | None:
+        """Of an entry that ends a transaction: the halves of the transaction's id, and the marker's type."""
         headers = await self._entry_headers(topic, position)
+        names = ("marker-type", "txnid-most-bits", "txnid-least-bits")
         with _understood():
-            kind, number = (int(headers.get(f"x-pulsar-{name}", -1)) for name in ("marker-type", "txnid-most-bits"))
-        return (number, kind) if kind in (pb.TXN_COMMIT, pb.TXN_ABORT) else None
+            kind, most, least = (int(headers.get(f"x-pulsar-{name}", -1)) for name in names)
+        return (most, least, kind) if kind in (pb.TXN_COMMIT, pb.TXN_ABORT) else None
 
     async def _entry_headers(self, topic: str, position: Position) -> Mapping[str, str]:
         return await self.headers(f"{topic_path(topic)}/ledger/{position.ledger}/entry/{position.entry}")

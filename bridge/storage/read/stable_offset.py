@@ -4,6 +4,9 @@ Such a reader is stopped before the first entry of an open transaction, whatever
 that only tells others how far it gets. Entries of aborted transactions are left out. Where nothing follows them in an
 answer, one control batch spans their offsets, so that the reader's position moves on; between batches nothing stands
 for them. The list of aborted transactions stays empty: a client has nothing to filter.
+
+Entries of KoP name no transaction here. Those that it aborted are left out by their offsets, which an administrator has
+imported (`bridge import kop`); nothing of KoP's is open. All its other entries are served as they are.
 """
 
 import asyncio
@@ -14,6 +17,7 @@ from typing import Final, NamedTuple
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.runtime.futures import loop_time
+from bridge.security.left_out import LeftOut
 from bridge.storage.read.batches import Batch, ControlBatch
 from bridge.storage.read.log_end import LogEnd
 from bridge.storage.read.search import Search
@@ -23,6 +27,7 @@ _CLOCKS_MS: Final = 10_000
 """How far the clocks of a node and of Pulsar may be apart."""
 _CONFIRM_SECONDS: Final = 6.0
 _AGAIN_SECONDS: Final = 0.1
+_NOTHING: Final = LeftOut()
 
 
 class OpenHere(NamedTuple):
@@ -47,9 +52,10 @@ class StableOffset:
         search: Search,
         topic_id: str,
         partition: int,
+        left_out: Callable[[], LeftOut | None] = lambda: None,
     ) -> None:
         """`start`: the log start as last asked for; `met_from`: the offset from which on each entry is told to `met`,
-        None where none is; `topic_id`: in hexadecimal digits."""
+        None where none is; `topic_id`: in hexadecimal digits; `left_out`: the offsets that were aborted before."""
         self._outcomes = outcomes
         self._end = end
         self._start = start
@@ -57,6 +63,8 @@ class StableOffset:
         self._search = search
         self._topic_id = topic_id
         self._partition = partition
+        self.left_out = left_out
+        """The offsets that were aborted before the bridge came, as they are known now."""
         self._open: dict[Transaction, OpenHere] = {}  # those met
         self._found: dict[Transaction, int] = {}  # for those named here, where their records may begin
         self._held: tuple[int, float] | None = None  # where it was held at the last look, and since when
@@ -140,23 +148,26 @@ class StableOffset:
 
     def visible(self, batches: Sequence[Batch]) -> Sequence[Batch | ControlBatch]:
         """What readers of committed records get of these consecutive batches; nothing before an open transaction."""
+        aborted = self.left_out()
+        if aborted is not None:
+            return self._visible(batches, aborted)
         for batch in batches:
             if batch.transaction is not None:
-                return self._visible(batches)
+                return self._visible(batches, _NOTHING)
         return batches
 
-    def _visible(self, batches: Sequence[Batch]) -> Sequence[Batch | ControlBatch]:
+    def _visible(self, batches: Sequence[Batch], aborted: LeftOut) -> Sequence[Batch | ControlBatch]:
+        """`aborted`: offsets beside those of entries that name their transaction."""
         found: list[Batch | ControlBatch] = []
         left_out: list[Batch] = []
         for batch in batches:
-            if batch.transaction is not None:
-                outcome = self._outcomes.outcome(batch.transaction)
-                if outcome is Outcome.OPEN:
-                    self.met(batch)
-                    break
-                if outcome is Outcome.ABORTED:
-                    left_out.append(batch)
-                    continue
+            outcome = Outcome.COMMITTED if batch.transaction is None else self._outcomes.outcome(batch.transaction)
+            if outcome is Outcome.OPEN:
+                self.met(batch)
+                break
+            if outcome is Outcome.ABORTED or batch.base in aborted:
+                left_out.append(batch)
+                continue
             left_out.clear()
             found.append(batch)
         if left_out:

@@ -12,11 +12,11 @@ from functools import partial
 
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
-from bridge.pulsar.admin import AdminError, NotFound
+from bridge.pulsar.admin import Admin, AdminError, NotFound
+from bridge.pulsar.client import PulsarClient
 from bridge.runtime.futures import Cached, SharedQuery, in_turns, loop_time, retrieve_exception, wait_shared
 from bridge.storage.error_mapping import translated
 from bridge.storage.names import Names
-from bridge.storage.services import Storage
 from bridge.storage.topics.negative_cache import NegativeCache
 from bridge.storage.topics.topic import NO_ID, UUID_PROPERTY, Topic, digest_in, name_digest, new_id, topic_id
 from bridge.telemetry import log
@@ -31,9 +31,9 @@ _MANY_LOOKUPS = 32
 class TopicLookup:
     """Questions about the topics of one namespace."""
 
-    def __init__(self, storage: Storage, names: Names) -> None:
-        self._client = storage.client
-        self._admin = storage.admin
+    def __init__(self, client: PulsarClient, admin: Admin, names: Names) -> None:
+        self._client = client
+        self._admin = admin
         self._names = names
         self._stored = SharedQuery(self._ask_stored)
         self._partitioned = SharedQuery(lambda: self._admin.partitioned_topics(names.namespace))

@@ -67,7 +67,7 @@ class Topics:
         self._ids: dict[uuid.UUID, Topic] = {}  # of `_known`
         self._missing_ids = NegativeCache()
         self._everything = SharedQuery(self.all)
-        self._lookup = TopicLookup(storage, self._names)
+        self._lookup = TopicLookup(storage.client, storage.admin, self._names)
         self._finder = TopicFinder(self._lookup, self._register)
         self.partition_limit = PartitionLimit(storage.settings.kafka, self._lookup.count)
         self._opening = Places(16, seconds=1.0, most_seconds=60.0, most_slow=1024)  # for partitions of new topics

@@ -1,4 +1,4 @@
-"""`__consumer_offsets` as KoP writes it, byte by byte; batches by kafka-python, which has no code of the bridge."""
+"""KoP's own topics as it writes them, byte by byte; batches by kafka-python, which has no code of the bridge."""
 
 from __future__ import annotations
 
@@ -83,10 +83,43 @@ def forgotten_group(group: str) -> Sent:
     return key, batch([(key, None)])
 
 
-async def create(admin: Admin, namespace: str) -> str:
-    """The topic, empty."""
-    topic = f"persistent://{namespace}/__consumer_offsets"
-    await admin.create_partitioned(topic, PARTITIONS)
+EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT, DEAD, FENCING = range(8)
+"""How a transactional id stands."""
+
+
+def state(transactional_id: str, producer: int, status: int, *partitions: tuple[str, int]) -> Sent:
+    """The state of a transactional id, with the partitions (a topic's full name, and which) of its transaction."""
+    value = struct.pack(">hqhib", 0, producer, 0, 60_000, status) + struct.pack(">i", len(partitions))
+    for topic, number in partitions:
+        value += text(topic) + struct.pack(">ii", 1, number)
+    return struct.pack(">h", 0) + text(transactional_id), value + struct.pack(">qq", 1_700_000_000_000, 1)
+
+
+def snapshot(
+    partition: str,
+    after: int,
+    opened: Iterable[tuple[int, int, int]] = (),
+    aborted: Iterable[tuple[int, int, int]] = (),
+    topic_id: str | None = "",
+) -> Sent:
+    """A partition's snapshot: producers with first and last offsets; None: of a KoP that did not name topics' ids."""
+    opened, aborted = list(opened), list(aborted)
+    value = _java_text(partition) + (b"" if topic_id is None else _java_text(topic_id)) + struct.pack(">q", after)
+    value += struct.pack(">iqiiqq", 1, 77, 0, -1, -1, -1)
+    value += struct.pack(">i", len(opened)) + b"".join(struct.pack(">qqq", *one) for one in opened)
+    value += struct.pack(">i", len(aborted)) + b"".join(struct.pack(">qqqq", *one, one[2] + 1) for one in aborted)
+    return partition.encode(), value
+
+
+def _java_text(value: str) -> bytes:
+    """As `DataOutput.writeUTF` has ASCII."""
+    return struct.pack(">H", len(value)) + value.encode()
+
+
+async def create(admin: Admin, namespace: str, name: str = "__consumer_offsets", partitions: int = PARTITIONS) -> str:
+    """One of the topics, empty."""
+    topic = f"persistent://{namespace}/{name}"
+    await admin.create_partitioned(topic, partitions)
     return topic
 
 

@@ -6,6 +6,7 @@ The log is a real Pulsar's; what is decided, and when, is the test's.
 import asyncio
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -15,6 +16,7 @@ from bridge.codec import CONTROL, TRANSACTIONAL
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.runtime.futures import FutureWaiter
+from bridge.security.left_out import LeftOut, Run, decode, encode, merged
 from bridge.storage import entries
 from bridge.storage.append.preparation import PreparedEntry
 from bridge.storage.partition import PartitionLog
@@ -114,6 +116,45 @@ async def test_they_get_what_is_committed_wherever_it_is_read_from(bench: Bench,
         outcomes.decide(undecided.pop(), chance.choice([Outcome.COMMITTED, Outcome.ABORTED]))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_what_another_gateway_has_aborted_is_left_out_by_its_offsets(bench: Bench, seed: int) -> None:
+    """Beside the bridge's own transactions, and from the moment on at which it is known."""
+    chance = random.Random(seed)
+    outcomes, topic, one = KnownOutcomes(), await bench.topic(), transaction(1)
+    written = [(chance.choice([None, None, None, one]), chance.randint(1, 4)) for _ in range(40)]
+    outcomes.decide(one, Outcome.COMMITTED)
+    writer, sequence, runs, at = bench.log(topic), 0, [], 0
+    for whose, count in written:
+        await bench.append(writer, part(whose, sequence, count))
+        sequence += count if whose is not None else 0
+        if whose is None and chance.random() < 0.6:
+            runs.append(Run(at, at + count))
+        at += count
+    asked: list[tuple[str, int]] = []
+    known: list[LeftOut] = []
+
+    def left_out(topic_id: str, partition: int) -> LeftOut | None:
+        asked.append((topic_id, partition))
+        return known[0] if known else None
+
+    readers = []
+    for cache_bytes in (1 << 20, 0):
+        storage = replace(bench.storage(cache_bytes, outcomes), left_out=left_out)
+        readers.append(PartitionLog(topic, storage, lambda: None, topic_id=b"\x01" * 16, index=3))
+        bench.stack.push_async_callback(readers[-1].close)
+    aborted = {offset for run in runs for offset in range(*run)}
+    for wanted in ([*range(at)], [offset for offset in range(at) if offset not in aborted]):
+        for log in readers:
+            start = chance.choice([0, at // 2])
+            found, position = await read_on(log, start, chance.choice([1, 300, _MIB]))
+            assert found == [offset for offset in wanted if offset >= start]
+            assert position == at == await log.latest(committed=True)
+        bounds = decode(encode(merged(runs)))
+        assert bounds is not None
+        known = [LeftOut({0: bounds})]
+    assert set(asked) == {("01" * 16, 3)}
 
 
 async def test_a_reader_that_waits_at_an_open_transaction_is_woken_when_it_is_decided(bench: Bench) -> None:
