@@ -30,15 +30,16 @@ from bridge.owned_log import OwnedLog
 from bridge.owned_log import Record as LogRecord
 from bridge.owned_log.succession import Succession
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
-from bridge.pulsar.types import Position
+from bridge.pulsar.types import Entry, Position
 from bridge.security.acls import AccessControlEntry, Operation, PatternType, Permission, ResourceType
 from bridge.security.quotas.entities import USER, QuotaKey, checked_entity
 from bridge.security.records import SecurityState
 from bridge.security.sasl.credentials import ScramCredential
-from bridge.storage import topic_properties
+from bridge.storage import entries, topic_properties
 from bridge.storage.append.producer_ids import id_of
 from bridge.storage.append.sequences import SequencePosition
 from bridge.storage.mark_signer import MarkSecret, MarkSigner
+from bridge.storage.read.batches import BatchMaker, ForeignEntries
 from bridge.storage.topics.topic import digest_in, name_digest, topic_id
 
 _ID: Final = "7eb5cde4-7057-8001-8000-000000000000"
@@ -148,6 +149,34 @@ def test_marks_of_entries() -> None:
     metadata.properties.add(key="kafka.batch", value='{"v":1,"p":[1,0,4]}')
     metadata.properties.add(key="kafka.batch.signature", value="2c6f32a876f3d955")
     assert signer.has_signed(metadata)
+
+
+def test_a_record_in_chunks() -> None:
+    secret = MarkSecret()
+    secret.value = bytes(32)
+    signer = MarkSigner(secret, "persistent://public/default/orders-partition-0", b"id")
+    maker = BatchMaker(1000, strangers=ForeignEntries("orders", signer, lambda: None))
+    headers = [("kafka.batch", "mine"), ("n", "base64:!"), ("b", "base64:/w==")]
+    chunks: list[tuple[str, str, str, list[tuple[str, str]]]] = [
+        ("bridge-1", '{"v":1,"t":-1,"b":0,"c":["5ab7",0]}', "afa54da34377f7ed", []),
+        ("kafka-producer-1", '{"v":1,"t":7,"b":0,"e":1,"p":[1,0,4],"c":["5ab7",1]}', "091df0e08e66f51a", headers),
+    ]
+    made = []
+    for number, (producer, mark, signature, own) in enumerate(chunks):
+        metadata = MessageMetadata(
+            producer_name=producer, sequence_id=4, publish_time=9, partition_key="/w==", event_time=7,
+            partition_key_b64_encoded=True, uuid="5ab7", chunk_id=number, num_chunks_from_msg=2, total_chunk_msg_size=4,
+            uncompressed_size=4,
+        )  # fmt: skip
+        for name, text in [("kafka.batch", mark), ("kafka.batch.signature", signature), *own]:
+            metadata.properties.add(key=name, value=text)
+        assert signer.has_signed(metadata) and entries.is_marked_chunk(metadata)
+        made.append(maker.make(Entry(Position(1, number), number, None, metadata, memoryview(b"ab"), 2)))
+    assert made[0].kafka() == b""
+    assert entries.producer_of(metadata) == (1, 0, 4)
+    (record,) = entries.records_of(made[1].kafka())
+    assert (record.offset, record.timestamp, record.key, record.value) == (1, 7, b"\xff", b"abab")
+    assert list(record.headers) == [(b"kafka.batch", b"mine"), (b"n", None), (b"b", b"\xff")]
 
 
 def test_places_that_all_versions_find() -> None:

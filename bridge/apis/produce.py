@@ -36,7 +36,7 @@ from bridge.security.acls import Operation, Resource, ResourceType
 from bridge.storage import names
 from bridge.storage.append.conversion_memory import MAX_EXCESS_BYTES
 from bridge.storage.append.pace import Pace
-from bridge.storage.append.preparation import MAX_ENTRIES, is_message_set
+from bridge.storage.append.preparation import MAX_ENTRIES, MAX_LARGE_RECORDS, is_message_set
 from bridge.storage.entries import is_transactional, producer_in
 from bridge.storage.topics.topic import Topic
 from bridge.storage.visibility import Identity, Transaction
@@ -91,6 +91,8 @@ async def handle(request: Request, broker: Broker, session: Session) -> _Sent:
         await work.find_transactions(request.transactional_id, of_transaction)
     await work.prepare()
     work.refuse_outside_transactions()
+    if work.large:
+        await work.store_chunks()
     await work.send()
     return work.sent()
 
@@ -116,7 +118,9 @@ class _Work:
     after the last one has, so the order of requests is the order of records.
     """
 
-    __slots__ = ("_acks", "_broker", "_deadline", "_preparation", "_session", "_version", "_view", "appends", "topics")
+    __slots__ = (
+        "_acks", "_broker", "_deadline", "_preparation", "_session", "_version", "_view", "appends", "large", "topics",
+    )  # fmt: skip
 
     def __init__(self, request: Request, broker: Broker, session: Session) -> None:
         self.topics = [
@@ -124,6 +128,8 @@ class _Work:
             for one in request.topic_data
         ]
         self.appends = [append for _, of_topic in self.topics for append in of_topic]
+        self.large: list[PartitionAppend] = []
+        """Those with records that are stored in chunks."""
         request.topic_data = []  # the appends alone hold its bytes, and let go of them first
         self._acks = request.acks
         self._broker, self._session, self._version = broker, session, session.api_version
@@ -235,6 +241,19 @@ class _Work:
             await for_each(self._find_log, slow)
             await self._preparation.prepare(slow)
             await for_each(self._make_log_ready, slow)
+            self.large = [append for append in slow if append.has_large]
+
+    async def store_chunks(self) -> None:
+        """Store what of large records has to be stored before they take their places."""
+        await for_each(self._store_chunks, self.large)
+        for append in self.large:
+            if append.error is not None:
+                append.release()
+
+    async def _store_chunks(self, append: PartitionAppend) -> None:
+        async with asyncio.timeout_at(self._deadline):
+            await append.store_chunks()
+        await self._make_log_ready(append)
 
     async def send(self) -> None:
         """Give the batches their places, in turns if they are many."""
@@ -495,7 +514,9 @@ API = Api(
     limits=(
         RequestLimit("topics and partitions", produce_wire.MAX_ELEMENTS, "the connection is closed"),
         RequestLimit("batches of a partition, from v3 on", 1, ErrorCode.INVALID_RECORD),
+        RequestLimit("bytes of a batch as it is sent", "kafka.max_message_bytes", ErrorCode.MESSAGE_TOO_LARGE),
         RequestLimit("bytes that a batch opens to, in entries of Pulsar", MAX_ENTRIES, ErrorCode.MESSAGE_TOO_LARGE),
+        RequestLimit("records of a batch above an entry of Pulsar", MAX_LARGE_RECORDS, ErrorCode.RECORD_LIST_TOO_LARGE),
         RequestLimit("bytes by which the entries exceed the request", MAX_EXCESS_BYTES, ErrorCode.MESSAGE_TOO_LARGE),
     ),
 )

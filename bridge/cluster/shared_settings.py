@@ -22,6 +22,7 @@ def fingerprint(settings: Settings) -> str:
     """A few characters for each section: `kafka:1f0c…,storage:…`."""
     sections: Mapping[str, Mapping[str, Any]] = {
         "kafka": {name: getattr(settings.kafka, name) for name in _OF_KAFKA},
+        "messages": {"max_message_bytes": settings.kafka.max_message_bytes},
         "storage": {name: getattr(settings.storage, name) for name in _OF_STORAGE},
         "authorizer": {name: getattr(settings.kafka, name) for name in _OF_AUTHORIZER},
         "retention": asdict(settings.retention),

@@ -6,7 +6,7 @@ the default, takes the native one where it is. Both give the same results: `code
 
 import os
 
-from bridge.codec._messages import from_base64, timestamp_of
+from bridge.codec._messages import from_base64, timestamp_of, unmark
 from bridge.codec.types import (
     CONTROL,
     HEADER_SIZE,
@@ -51,6 +51,7 @@ __all__ = [
     "read_header",
     "read_records",
     "timestamp_of",
+    "unmark",
 ]
 
 

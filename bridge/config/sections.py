@@ -59,6 +59,7 @@ class KafkaSettings:
     workers: int = integer(1, 0, 1024)
     worker_port: int = integer(9093, 0, 65_535)
     max_request_bytes: int = integer(104_857_600, 1024, INT32_MAX)
+    max_message_bytes: int = integer(104_857_600, 1024, INT32_MAX)
     max_connections: int = integer(10_000, 1)
     max_connections_per_ip: int = integer(5000, 1)
     idle_seconds: float = seconds(600)
@@ -105,6 +106,11 @@ class KafkaSettings:
                 f'kafka.listen = "{self.listen}" is every interface, which clients cannot be told to connect to: '
                 "set kafka.advertised to the host:port they should use"
             )
+
+    @property
+    def largest_message(self) -> int:
+        """The most bytes of a batch: no more than a request may have."""
+        return min(self.max_message_bytes, self.max_request_bytes)
 
     @property
     def super_user_names(self) -> list[str]:

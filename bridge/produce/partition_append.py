@@ -15,7 +15,7 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import Buffer
 from bridge.pulsar.types import PulsarError
-from bridge.runtime.futures import gathered
+from bridge.runtime.futures import gathered, retrieve_exception
 from bridge.runtime.threads import WorkerThreads
 from bridge.storage.append.conversion_memory import MAX_EXCESS_BYTES, ConversionMemory
 from bridge.storage.append.pace import Pace
@@ -60,6 +60,9 @@ class AppendLog(Protocol):
     ) -> None:
         """Wait until `append_all` can be called."""
 
+    async def store_chunks(self, large: PreparedEntry, first: PreparedEntry) -> PreparedEntry:
+        """Store a large record but for its last chunk, which is returned; `first`: of its batch."""
+
     def append_all(self, batches: list[PreparedEntry], pace: Pace | None = None) -> list[asyncio.Future[int]]:
         """Send entries: each one's base offset once Pulsar has stored it, or a KafkaError; `pace`: of the client."""
 
@@ -91,11 +94,28 @@ class PartitionAppend:
         first = {entry.producer[0]: entry.producer for entry in reversed(self.entries)}
         return first.values()
 
+    @property
+    def has_large(self) -> bool:
+        """Whether a record among its own has to be stored in chunks."""
+        return any(entry.is_large for entry in self.entries)
+
+    async def store_chunks(self) -> None:
+        """Store the large records but for their last chunks, which take their places with all else; raises KafkaError.
+
+        So the records of a batch have consecutive offsets, whatever their sizes: no chunk of one is between them.
+        """
+        first = self.entries[0]
+        for number, entry in enumerate(self.entries):
+            if entry.is_large and self.log is not None:
+                self.entries[number] = await self.log.store_chunks(entry, first)
+
     def send(self, pace: Pace | None = None) -> None:
         """Give the entries their places in the log, unless there is an error; nothing of them is held afterwards."""
         if self.error is None and self.log is not None:
             try:
                 self.offsets = self.log.append_all(self.entries, pace)
+                for offset in self.offsets[1:]:  # of several that fail the first alone is told
+                    offset.add_done_callback(retrieve_exception)
                 self.record_count = sum([entry.record_count for entry in self.entries])
                 self.size = len(self.records or b"")
                 self.entries = []
@@ -200,6 +220,8 @@ class RequestPreparation:
             entries = prepare_records_nowait(records, plan, self._now, self._allow_zstd, decompress, append.transaction)
         except NeedsThread:
             return False
+        if entries[0].is_large or (len(entries) > 1 and any(one.is_large for one in entries)):
+            return False  # more has to be waited for
         excess = excess_bytes(entries, len(records))
         if excess:
             append.excess_bytes = excess

@@ -4,16 +4,20 @@ Format `pulsar`: the entry is an ordinary Pulsar batch, a message for each recor
 Kafka batch as received, and the property `entry.format` says so, as in KoP's entries. What messages cannot say, and
 what is needed without reading the payload, is in one more property, which native consumers of batches do not see:
 
-    kafka.batch = {"v":1,"t":1700000000000,"b":4711,"e":1,"p":[id,epoch,sequence],"x":[slot,n]}
+    kafka.batch = {"v":1,"t":1700000000000,"b":4711,"e":1,"p":[id,epoch,sequence],"x":[slot,n],"c":[uuid,number]}
 
 `t` and `b` are its time mark: no record before offset `b` is newer than `t`, nor is one of this entry (`time_marks`
 says how that is known, `search` what it is good for). `b` is −1 where nothing can be promised. `e` says that marked
 headers are in use (`codec._messages`). `p` is the idempotent producer, absent without one. `x` says that the records
-are of a transaction: with id and epoch, `n` names it, and the slot has its outcome (`visibility`). The property itself
-says that an absent event time means "no timestamp".
+are of a transaction: with id and epoch, `n` names it, and the slot has its outcome (`visibility`). `c` repeats which
+chunk of a message it is, so that a copied mark is not taken for another chunk's. The property itself says that an
+absent event time means "no timestamp".
 
 Any client that may produce to the topic can write such a mark. Of its own entry it is believed; what it says of others
 (`t`, `b`, and that `p` has been stored) only if it is signed (`mark_signer`).
+
+A record that no batch entry holds is an ordinary message, in chunks (`append/messages`). Its headers are properties of
+the entry, behind the mark and its signature: the first property of a name is the bridge's.
 """
 
 import json
@@ -23,6 +27,7 @@ from typing import Any, NamedTuple
 
 from bridge import codec
 from bridge.codec import (
+    CONTROL,
     HEADER_SIZE,
     NO_PRODUCER,
     TRANSACTIONAL,
@@ -32,6 +37,7 @@ from bridge.codec import (
     from_base64,
     message_sets,
     timestamp_of,
+    unmark,
 )
 from bridge.codec.compression import KAFKA_OF, decompress_kafka, decompress_pulsar
 from bridge.codec.packing import pack
@@ -43,6 +49,7 @@ from bridge.pulsar.types import Entry
 from bridge.storage.visibility import Identity, Transaction
 
 PROPERTY = "kafka.batch"
+SIGNATURE = "kafka.batch.signature"
 FORMAT_PROPERTY = "entry.format"
 """KoP's mark of entries that hold Kafka's bytes; its format `mixed_kafka` has the same."""
 PULSAR, KAFKA = "pulsar", "kafka"
@@ -115,6 +122,17 @@ def transaction_of(metadata: MessageMetadata) -> Transaction | None:
         return None
 
 
+def is_marked_chunk(metadata: MessageMetadata) -> bool:
+    """Whether the mark is of this chunk; to be believed if that is signed (`mark_signer`)."""
+    text = mark_text(metadata)
+    if text is None:
+        return False
+    try:
+        return _parse_mark(text).get("c") == [metadata.uuid, metadata.chunk_id]
+    except CorruptEntry:
+        return False
+
+
 class TimeMark(NamedTuple):
     """What an entry says of the timestamps before it."""
 
@@ -164,10 +182,19 @@ def summary(batches: bytes) -> tuple[int, int]:
     return max(header.max_timestamp for header in headers), last.base_offset + last.last_offset_delta + 1
 
 
+def is_control(batches: bytes) -> bool:
+    """Whether what `to_kafka` returned, or what stands for entries without records, is one control batch."""
+    return is_one_batch(batches) and bool(batches[ATTRIBUTES_AT] & CONTROL)
+
+
 def is_kafka(metadata: MessageMetadata) -> bool:
-    """Whether the payload is Kafka's bytes."""
-    # a list, as this is asked of each entry: a generator takes twice as long
-    return (FORMAT_PROPERTY, KAFKA) in [(item.key, item.value) for item in metadata.properties]
+    """Whether the payload is Kafka's bytes: what stands behind the bridge's mark is a record's header."""
+    for item in metadata.properties:
+        if item.key == FORMAT_PROPERTY and item.value == KAFKA:
+            return True
+        if item.key == PROPERTY:
+            return False
+    return False
 
 
 def is_one_batch(payload: bytes | memoryview) -> bool:
@@ -254,7 +281,7 @@ def _parse_mark(text: str) -> dict[str, Any]:
 
 
 def _single(metadata: MessageMetadata, value: bytes, rebuild: Rebuild) -> Record:
-    """The record of an entry that is one message: of another writer, as the bridge writes batches only."""
+    """The record of an entry that is one message: another writer's, or one that no batch entry holds."""
     key = None
     if metadata.HasField("partition_key"):
         key = _utf8_bytes(metadata.partition_key)
@@ -262,9 +289,27 @@ def _single(metadata: MessageMetadata, value: bytes, rebuild: Rebuild) -> Record
             key = from_base64(key)
     elif metadata.HasField("ordering_key"):
         key = metadata.ordering_key
-    headers: list[Header] = [(_utf8_bytes(item.key), _utf8_bytes(item.value)) for item in metadata.properties]
-    timestamp = timestamp_of(metadata.event_time, rebuild)
+    timestamp = timestamp_of(metadata.event_time if metadata.HasField("event_time") else None, rebuild)
+    headers = _headers(metadata, rebuild)
     return Record(rebuild.base_offset, timestamp, key, None if metadata.null_value else value, headers)
+
+
+def _headers(metadata: MessageMetadata, rebuild: Rebuild) -> list[Header]:
+    headers: list[Header] = []
+    own = [PROPERTY, SIGNATURE] if rebuild.own else []
+    for item in metadata.properties:
+        if item.key in own:
+            own.remove(item.key)
+            continue
+        name, text = _utf8_bytes(item.key), _utf8_bytes(item.value)
+        if not rebuild.escaped:
+            headers.append((name, text))
+            continue
+        plain = unmark(name)
+        if plain is None:
+            raise CorruptEntry("a header has no key")
+        headers.append((plain, unmark(text)))
+    return headers
 
 
 def _utf8_bytes(text: str | bytes) -> bytes:

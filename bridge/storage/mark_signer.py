@@ -13,7 +13,7 @@ from typing import Final
 from bridge.errors import StartupError
 from bridge.pulsar.admin import Admin, AdminError, Conflict, NotFound
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
-from bridge.storage.entries import PROPERTY
+from bridge.storage.entries import PROPERTY, SIGNATURE
 from bridge.telemetry import log
 
 _log = log.get(__name__)
@@ -24,7 +24,6 @@ _KEY: Final = "key"
 _TRIES: Final = 50
 _EVERY_SECONDS: Final = 0.1
 """So often it is looked whether another node has made the topic."""
-_SIGNATURE: Final = "kafka.batch.signature"
 _LOST: Final = (
     "{topic} is gone, by which the bridge knows its own entries, and {transactions} is not: records of aborted "
     "transactions would be shown. Restore it with its property; or, if they may be shown, make a new one: "
@@ -99,15 +98,15 @@ class MarkSigner:
         """Sign the mark in `metadata`, which is the last property; `producer`: the name it is sent under."""
         self.has_met_own = True
         signature = self._signature(producer, metadata.sequence_id, metadata.properties[-1].value)
-        metadata.properties.add(key=_SIGNATURE, value=signature)
+        metadata.properties.add(key=SIGNATURE, value=signature)
 
     def has_signed(self, metadata: MessageMetadata) -> bool:
         """Whether the bridge has written the mark in it, in this partition."""
         mark = signature = ""
-        for item in metadata.properties:
+        for item in reversed(metadata.properties):  # the first of each is the bridge's, others are a record's headers
             if item.key == PROPERTY:
                 mark = item.value
-            elif item.key == _SIGNATURE:
+            elif item.key == SIGNATURE:
                 signature = item.value
         if not signature or not secrets.compare_digest(
             signature.encode(), self._signature(metadata.producer_name, metadata.sequence_id, mark).encode()

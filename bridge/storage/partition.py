@@ -1,17 +1,20 @@
 """One partition's log: append, read, watermarks, offset for a time."""
 
 import asyncio
+import secrets
+from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from functools import partial
 from math import inf
 from typing import Any, TypeAlias
 
+from bridge.codec import NO_PRODUCER
 from bridge.errors import BridgeError, KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.consumer import Reader
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import Entry, Position, PulsarError
-from bridge.runtime.futures import loop_time
+from bridge.runtime.futures import loop_time, retrieve_exception
 from bridge.security.left_out import LeftOut
 from bridge.storage import topic_properties
 from bridge.storage.append.appender import Appender
@@ -40,6 +43,8 @@ _BOUNDS_FRESH_SECONDS = 1.0
 _CATCH_UP_BUFFERS = 4
 """So many times its buffer a reader of older records may hold, while few read: Pulsar reads 5 MB at a time from disk,
 and should do so while the last 5 MB are on their way to the client."""
+_CHUNKS_AT_ONCE = 2
+"""Of a large record, that are on their way to Pulsar: what others send to the partition goes between them."""
 _HAND_OVER_SECONDS = 2.0
 """How long what is on its way to Pulsar may take when another node goes on."""
 
@@ -118,7 +123,7 @@ class PartitionLog:
         self._times = TimeLookup(self._search, self.end, self.earliest, read_stored, storage.threads)
         self._closed = False
         self._making_ready: dict[asyncio.Timeout, None] = {}  # in the order in which they came
-        self.plan = Plan(storage.largest_entry, storage.settings.storage.entry_format)
+        self.apply_configs({})
 
     # --- what is kept with the topic ---
 
@@ -130,7 +135,8 @@ class PartitionLog:
             topic_properties.codec(configs),
             topic_properties.is_compacted(configs),
             *topic_properties.max_timestamp_distances(configs),
-            topic_properties.max_message_bytes(configs),
+            self._storage.largest_message(topic_properties.max_message_bytes(configs)),
+            self._storage.largest_batch,
         )
 
     def raise_start(self, offset: int) -> None:
@@ -194,6 +200,31 @@ class PartitionLog:
         self._check_open()
         self._appender.check(batches)
         return [self._appender.append(batch, pace) for batch in batches]
+
+    async def store_chunks(self, large: PreparedEntry, first: PreparedEntry) -> PreparedEntry:
+        """Store a large record but for its last chunk, which is returned: with it the record takes its place.
+
+        What is stored before is no record to anyone, and stays so if the last chunk never comes. Raises KafkaError. A
+        repetition whose offset is at hand, and what will be refused, is returned as it is. `first`: of its batch.
+        """
+        if not self._appender.will_send(large, first):
+            return large
+        *before, last = large.chunks(secrets.token_hex(8))
+        under_way: deque[asyncio.Future[int]] = deque()
+        try:
+            for chunk in before:
+                if len(under_way) == _CHUNKS_AT_ONCE:
+                    await under_way.popleft()
+                await self.make_ready((NO_PRODUCER,))
+                (sent,) = self.append_all([chunk])
+                sent.add_done_callback(retrieve_exception)  # it may fail after another has
+                under_way.append(sent)
+            while under_way:
+                await under_way.popleft()
+        finally:
+            for one in under_way:
+                one.cancel()
+        return last
 
     def open_entry(self, entry: PreparedEntry) -> OpenEntry | None:
         """Where a small plain batch goes that has nothing to wait for; added at once, it has its place.

@@ -13,7 +13,7 @@ from bridge.security.left_out import LeftOut
 from bridge.storage.append.conversion_memory import ConversionMemory
 from bridge.storage.append.deduplication import Deduplication
 from bridge.storage.append.missing_batches import MissingBatches
-from bridge.storage.append.preparation import METADATA_BYTES
+from bridge.storage.append.preparation import MAX_ENTRIES, METADATA_BYTES
 from bridge.storage.append.repetitions import RepetitionLimit
 from bridge.storage.mark_signer import MarkSecret, MarkSigner
 from bridge.storage.read.batches import BatchMaker, ForeignEntries
@@ -73,13 +73,20 @@ class Storage:
 
     @property
     def largest_batch(self) -> int:
-        """The most bytes that an entry's batch may have uncompressed."""
-        return self.settings.kafka.max_request_bytes
+        """The most bytes that a batch may have uncompressed, of an entry or of one in chunks."""
+        return max(self.settings.kafka.max_request_bytes, MAX_ENTRIES * self.largest_entry)
 
     @property
     def largest_entry(self) -> int:
         """The most bytes that an entry's payload may have."""
         return self.client.max_message_size - METADATA_BYTES
+
+    def largest_message(self, of_topic: int | None) -> int | None:
+        """The most bytes of a batch as its client sends it; None where no request can have more. `of_topic`: what the
+        topic says itself."""
+        kafka = self.settings.kafka
+        most = kafka.largest_message if of_topic is None else min(of_topic, kafka.largest_message)
+        return most if most < kafka.max_request_bytes else None
 
     def maker(self, topic: str, signer: MarkSigner) -> BatchMaker:
         """A maker of the batches of one reader of a partition, for consumers."""

@@ -9,6 +9,7 @@ import struct
 from contextlib import ExitStack, suppress
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.faults.processes import open_files
 from tests.faults.topics import create
@@ -103,12 +104,18 @@ def test_damaged_batches_are_refused_and_not_stored(target: BridgeChild) -> None
 
 
 @one_whole_request
-def test_large_records_are_refused_and_not_cut(target: BridgeChild) -> None:
+def test_large_records_are_stored_whole_or_refused(target: BridgeChild) -> None:
     topic = f"fuzz-{secrets.token_hex(3)}"
     create(target.kafka, topic)
-    for size in (9 << 20, 60 << 20):
+    for size, last in ((9 << 20, 1), (60 << 20, 14)):  # in 2 chunks, and in 13
         answer = wire.ask(target.kafka, wire.produce(topic.encode(), wire.batch([bytes(size)])))
-        assert answer is not None and wire.produce_answer(answer) == (10, -1)
+        assert answer is not None and wire.produce_answer(answer) == (0, last)
+    limited = f"fuzz-{secrets.token_hex(3)}"
+    new = NewTopic(limited, 1, 1, config={"max.message.bytes": str(20 << 20)})
+    admin = AdminClient({"bootstrap.servers": target.kafka})
+    admin.create_topics([new])[limited].result(30)
+    answer = wire.ask(target.kafka, wire.produce(limited.encode(), wire.batch([bytes(21 << 20)])))
+    assert answer is not None and wire.produce_answer(answer) == (10, -1)
 
 
 def test_mutated_requests_are_answered_or_closed(target: BridgeChild, canary: Canary) -> None:

@@ -78,6 +78,8 @@ def test_a_batch_above_the_topic_s_own_message_size_ends_and_smaller_ones_are_st
     }
     one = {name: write(clients, topic, [b"x" * 3000]) for name, write in WRITERS.items()}
     assert one == dict.fromkeys(WRITERS, ErrorCode.MESSAGE_TOO_LARGE)
+    assert too_large(shared, topic, 8 << 20), "in chunks, each of which is above the limit"
+    assert shared.bound(topic)[1] == start + 8
     end = shared.bound(topic)[1]
     smaller = {name: write(clients, topic, [b"x" * 500]) for name, write in WRITERS.items()}
     assert list(smaller.values()) == [[end], [end + 1], [end + 2]]

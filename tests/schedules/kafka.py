@@ -25,6 +25,7 @@ from bridge.requests.encoded import EncodedBody
 from bridge.requests.responses import DeferredResponse
 from bridge.requests.session import Session
 from bridge.storage import entries
+from bridge.storage.read.chunks import ChunkAssembler, is_chunk
 from tests.schedules.chance import WALL
 from tests.schedules.straight import StraightConnection
 from tests.schedules.world import Bridge, World
@@ -64,6 +65,8 @@ class Fetched:
     records: list[Record]
     high_watermark: int
     at: float
+    next: int = -1
+    """The offset after all that was answered, records or none."""
 
 
 _numbers = itertools.count(1)
@@ -188,11 +191,14 @@ class Client:
             return Fetched(NO_ANSWER, [], -1, self.world.now)
         found = answer.responses[0].partitions[0]
         batches = [one for data in found.records or () for one in entries.split(memoryview(data))]
-        records = [record for one in batches for record in entries.records_of(bytes(one))]
+        last = codec.read_header(batches[-1]) if batches else None
+        behind = -1 if last is None else last.base_offset + last.last_offset_delta + 1
+        plain = [bytes(one) for one in batches if not entries.is_control(bytes(one))]
+        records = [record for one in plain for record in entries.records_of(one)]
         self.world.trace(self.name, "> fetched %s-%d from %d: %d, %d records, end %d", topic, partition, offset,
                          found.error_code, len(records), found.high_watermark)  # fmt: skip
         return Fetched(found.error_code, [one for one in records if one.offset >= offset], found.high_watermark,
-                       self.world.now)  # fmt: skip
+                       self.world.now, behind)  # fmt: skip
 
     async def offset(self, topic: str, timestamp: int = list_offsets.LATEST, partition: int = 0) -> tuple[int, int]:
         """ListOffsets for one partition: error and offset."""
@@ -265,11 +271,19 @@ class LogRecord:
 def log_of(world: World, topic: str) -> list[LogRecord]:
     """Every record that a partition holds, by its full name in Pulsar."""
     found: list[LogRecord] = []
+    chunks = ChunkAssembler(1 << 26)
     if topic not in world.broker.namespace.topics:
         return found
     for stored in world.broker.topic(topic).log.entries:
-        payload = parse_body(memoryview(stored.body)).payload
-        entry = Entry(stored.position, stored.index, stored.at_ms, stored.metadata, payload, len(stored.body))
+        payload: bytes | memoryview = parse_body(memoryview(stored.body)).payload
+        entry = Entry(
+            stored.position, stored.index, stored.at_ms, stored.metadata, memoryview(payload), len(stored.body)
+        )
+        if is_chunk(stored.metadata):
+            pieces = chunks.feed(entry)
+            if pieces is None:
+                continue
+            payload = b"".join(pieces)
         data = entries.to_kafka(entry, stored.base, payload, 1 << 26)
         found += [
             LogRecord(record.offset, record.timestamp, bytes(record.value or b""), stored.sequence)

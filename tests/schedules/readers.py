@@ -17,6 +17,7 @@ async def read_all(world: World, bridge: Bridge, over: asyncio.Event) -> dict[in
             assert record.offset >= offset, f"{record.offset} came after {offset - 1}"
             found[record.offset] = bytes(record.value or b"")
             offset = record.offset + 1
+        offset = max(offset, fetched.next)
         if last_look and fetched.error == 0 and not fetched.records and fetched.high_watermark <= offset:
             return found
         await world.sleep(0, 0.2 if fetched.records else 2.0)

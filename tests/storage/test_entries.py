@@ -2,6 +2,8 @@
 
 import base64
 import json
+import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -16,7 +18,8 @@ from bridge.pulsar.types import Entry, Position
 from bridge.storage import entries
 from bridge.storage.append.preparation import Plan, PreparedEntry, prepare_entries
 from bridge.storage.entries import TimeMark
-from bridge.storage.read.batches import BatchMaker
+from bridge.storage.mark_signer import MarkSecret, MarkSigner
+from bridge.storage.read.batches import BatchMaker, ForeignEntries, kafka_batches
 from bridge.storage.visibility import Identity, Transaction
 from tests.codec.samples import NOW, not_negative
 
@@ -52,9 +55,7 @@ def native(payload: bytes, index: int = 41, **fields: object) -> Entry:
 
 
 def read_back(entry: Entry) -> list[Record]:
-    batch = BatchMaker(LIMIT).make(entry)
-    assert batch is not None
-    return entries.records_of(batch.kafka())
+    return entries.records_of(BatchMaker(LIMIT).make(entry).kafka())
 
 
 _bytes = st.one_of(st.none(), st.binary(max_size=20), st.text(max_size=8).map(str.encode))
@@ -190,34 +191,109 @@ def test_a_chunked_message_stands_at_its_last_chunk() -> None:
         maker.make(chunk(1, 3, b"b", 13)), maker.make(chunk(1, 2, b"y", 14, "other")),
         maker.make(chunk(2, 3, b"c", 15)),
     ]  # fmt: skip
-    found = [one for batch in made if batch is not None for one in entries.records_of(batch.kafka())]
+    found = [one for batch in made for one in entries.records_of(batch.kafka())]
     assert [(one.offset, one.value) for one in found] == [(12, b"m"), (14, b"xy"), (15, b"abc")]
 
 
-def test_chunks_without_their_beginning_are_not_batches() -> None:
+async def test_chunks_without_their_beginning_have_no_record_unless_it_is_read() -> None:
     maker = BatchMaker(LIMIT)
-    assert maker.make(chunk(1, 3, b"b", 13)) is None
-    assert maker.make(chunk(2, 3, b"c", 14)) is None
+    middle, last = chunk(1, 3, b"b", 13), chunk(2, 3, b"c", 14)
+    assert not maker.lacks_earlier(middle)
+    assert (maker.make(middle).base, maker.make(middle).kafka()) == (13, b"")
+    assert maker.lacks_earlier(last)
+    assert maker.make(last).kafka() == b""
+
+    async def earlier(last: Entry) -> list[Entry]:
+        return [chunk(0, 3, b"a", 12), middle]
+
+    await maker.read_earlier(last, earlier)
+    assert not maker.lacks_earlier(last)
+    assert [one.value for one in entries.records_of(maker.make(last).kafka())] == [b"abc"]
 
 
 def test_a_repeated_chunk_is_taken_once_and_a_lost_one_ends_the_message() -> None:
     maker = BatchMaker(LIMIT)
     pieces = [chunk(0, 2, b"a", 0), chunk(0, 2, b"a", 1), chunk(1, 2, b"b", 2)]
     made = [maker.make(piece) for piece in pieces]
-    assert [batch.kafka() != b"" for batch in made if batch is not None] == [False, False, True]
+    assert [batch.kafka() != b"" for batch in made] == [False, False, True]
     made = [maker.make(piece) for piece in (chunk(0, 3, b"a", 3), chunk(2, 3, b"c", 4))]
-    assert [batch.kafka() for batch in made if batch is not None] == [b"", b""]
+    assert [batch.kafka() for batch in made] == [b"", b""]
 
 
 def test_chunks_are_bounded() -> None:
-    maker = BatchMaker(10)
-    assert maker.make(chunk(0, 3, b"x" * 8, 0)) is not None
-    oversize = maker.make(chunk(1, 3, b"x" * 8, 1))
-    assert oversize is not None
-    assert oversize.kafka() == b""
+    maker = BatchMaker(100)
     for number in range(40):
         maker.make(chunk(0, 2, b"x", 10 + number, f"u{number}"))
     assert len(maker._chunks._partial) <= 16
+    for number in range(4):  # all of them together take no more than one may
+        maker.make(chunk(0, 2, b"x" * 40, 50 + number, f"v{number}"))
+    assert [uuid for uuid, _ in maker._chunks._partial] == ["v2", "v3"]
+    assert maker._chunks._size == 80
+    assert maker.lacks_earlier(chunk(1, 2, b"y", 54, "v0"))
+    assert not maker.lacks_earlier(chunk(1, 2, b"y", 54, "v2"))
+
+
+def test_a_message_above_the_limit_is_an_error_if_the_bridge_has_written_it() -> None:
+    pieces = [chunk(0, 2, b"x" * 60, 0), chunk(1, 2, b"x" * 39, 1)]
+    maker = BatchMaker(90)
+    assert not any(maker.lacks_earlier(one) for one in pieces)  # it would be read for nothing
+    maker.make(pieces[0])
+    with pytest.raises(CorruptEntry, match="99 bytes in chunks, 90 are the most"):
+        maker.make(pieces[1]).kafka()
+    strangers = ForeignEntries("t", MarkSigner(MarkSecret(), "t"), lambda: None)
+    maker = BatchMaker(90, strangers=strangers)
+    assert [entries.records_of(maker.make(one).kafka()) for one in pieces] == [[], []]
+
+
+def test_strangers_chunks_never_become_part_of_the_bridge_s_messages() -> None:
+    """Whoever may produce can read what a uuid is, and copy marks; but not before the bridge has written them."""
+    signer = MarkSigner(MarkSecret(), "t")
+    value = random.Random(3).randbytes(2500)
+    (large,) = prepare_entries(memoryview(kafka_batch([record(value=value)])), Plan(1000, after_max_ms=1 << 50), NOW)
+    own: list[Entry] = []
+    for number, one in enumerate(large.chunks("u")):
+        metadata = one.metadata(TimeMark(1, 0))
+        metadata.producer_name, metadata.sequence_id, metadata.publish_time = "p", number, 5
+        signer.sign(metadata, "p")
+        own.append(Entry(Position(1, number), number, None, metadata, memoryview(one.data), len(one.data)))
+
+    def forged(of: Entry, **fields: object) -> Entry:
+        metadata = pb.MessageMetadata()
+        metadata.CopyFrom(of.metadata)
+        metadata.MergeFrom(pb.MessageMetadata(**fields))  # type: ignore[arg-type]
+        return replace(of, metadata=metadata, payload=memoryview(b"x" * len(of.payload)))
+
+    maker = BatchMaker(LIMIT, strangers=ForeignEntries("t", signer, lambda: None))
+    log = [
+        own[0],
+        forged(own[0]),
+        forged(own[0], chunk_id=1),
+        forged(own[0], chunk_id=2),
+        own[1],
+        forged(own[1]),
+        own[2],
+    ]
+    made = [maker.make(replace(one, index=place)) for place, one in enumerate(log)]
+    found = [one.value for batch in made for one in entries.records_of(batch.kafka())]
+    assert found == [value]
+
+
+def test_a_chunk_s_bytes_are_not_held_beside_those_of_its_message() -> None:
+    maker = BatchMaker(LIMIT)
+    made = [maker.make(chunk(number, 3, b"x" * 10_000, number)) for number in range(3)]
+    assert [batch.size for batch in made] == [1024, 1024, 30_000]
+
+
+def test_for_chunks_with_nothing_behind_them_stands_what_readers_pass_over() -> None:
+    maker = BatchMaker(LIMIT)
+    made = [maker.make(one) for one in (chunk(0, 3, b"a", 10), native(b"m", 11), chunk(1, 3, b"b", 12))]
+    made.append(maker.make(chunk(0, 2, b"x", 13, "other")))
+    record, behind = kafka_batches(made, LIMIT)
+    assert [one.offset for one in entries.records_of(record)] == [11]
+    assert entries.is_control(behind) and not entries.is_control(record)
+    assert entries.summary(behind)[1] == 14
+    assert [entries.is_control(one) for one in kafka_batches(made[:1], LIMIT)] == [True]
+    assert len(kafka_batches([*made, maker.make(native(b"m", 14))], LIMIT)) == 2
 
 
 # --- transactions

@@ -7,7 +7,8 @@ import struct
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from itertools import takewhile
+from typing import Any, NamedTuple
 
 import cramjam
 import lz4.block
@@ -23,7 +24,7 @@ Header = tuple[str, bytes | None]
 
 _MARK = b"base64:"
 _MARKED_NULL = b"base64:!"
-_OWN = b"kafka.batch"
+_OWN, _SIGNATURE = b"kafka.batch", b"kafka.batch.signature"
 _U32 = struct.Struct(">I")
 _NO_TIME = (1 << 64) - 1  # -1, as Kafka says it
 _MAX_CHUNKED = 16  # messages being put together at once
@@ -108,7 +109,7 @@ def rows(entry: wire.Entry, chunks: Chunks) -> Iterator[Row]:
 def _rows(entry: wire.Entry, base: int, chunks: Chunks) -> Iterator[Row]:
     metadata = entry.metadata
     properties = [_property(item) for item in metadata.get(_PROPERTIES, ())]
-    if (b"entry.format", b"kafka") in properties:
+    if (b"entry.format", b"kafka") in _before_own(properties):
         raise Unreadable("it holds Kafka batches as they are, which only the bridge reads")
     payload: bytes | None = entry.payload
     if is_chunk(entry):
@@ -122,14 +123,34 @@ def _rows(entry: wire.Entry, base: int, chunks: Chunks) -> Iterator[Row]:
         return
     value = None if wire.number(metadata, _NULL_VALUE) else payload
     key = _key(metadata, _KEY, _KEY_B64, _ORDERING_KEY)
-    time = wire.number(metadata, _EVENT_TIME) or wire.number(metadata, _PUBLISH_TIME)
-    yield Row(base, wire.signed(time), key, value, [_header(item, marked=False) for item in properties])
+    own = _own(properties)
+    if own is None:
+        time = wire.number(metadata, _EVENT_TIME) or wire.number(metadata, _PUBLISH_TIME)
+    else:  # a record that no batch entry holds: its headers stand behind the mark and its signature
+        time = wire.number(metadata, _EVENT_TIME, _NO_TIME)
+        for name in (_OWN, _SIGNATURE):
+            found = next((item for item in properties if item[0] == name), None)
+            if found is not None:
+                properties.remove(found)
+    marked = own is not None and "e" in own
+    yield Row(base, wire.signed(time), key, value, [_header(item, marked) for item in properties])
+
+
+def _before_own(properties: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """What stands before the bridge's mark: behind it are a record's headers."""
+    return list(takewhile(lambda item: item[0] != _OWN, properties))
+
+
+def _own(properties: list[tuple[bytes, bytes]]) -> dict[str, Any] | None:
+    """What the bridge has written beside an entry's records; None for other writers' entries."""
+    own = json.loads(next((text for name, text in properties if name == _OWN), b"null"))
+    if own is not None and not isinstance(own, dict):
+        raise Unreadable(f"the property {_OWN.decode()} is not the bridge's")
+    return own
 
 
 def _batch(payload: bytes, base: int, metadata: wire.Fields, properties: list[tuple[bytes, bytes]]) -> Iterator[Row]:
-    own = json.loads(dict(properties).get(_OWN, b"null"))
-    if own is not None and not isinstance(own, dict):
-        raise Unreadable(f"the property {_OWN.decode()} is not the bridge's")
+    own = _own(properties)
     marked = own is not None and "e" in own
     publish_time = wire.number(metadata, _PUBLISH_TIME)
     pos = 0

@@ -152,16 +152,35 @@ class Appender:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "an earlier batch of this producer has failed")
         self._missing.check_order(self._topic, prepared.producer, writer.sequences, self._has_moved)
         batch = writer.sequences.check(epoch, sequence, prepared.record_count)
+        known = writer.offset_of(batch) if batch.is_duplicate else None
+        if known is None and prepared.is_large:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the record's chunks are not stored")
         if not batch.is_duplicate:
             return self._append_next(prepared, batch, writer, pace)
         before = writer.previous_answer(is_retry=True)
-        known = writer.offset_of(batch)
         if known is None:
             writer.last_answer = self._repetitions.find(prepared, batch, writer, before)
         else:
             prepared.release()
             writer.last_answer = following(known, lambda answer, base: complete_in_order(answer, base, before))
         return writer.last_answer
+
+    def will_send(self, prepared: PreparedEntry, first: PreparedEntry) -> bool:
+        """Whether `append` sends this entry, as far as is known: it is neither refused nor a repetition whose offset is
+        at hand. `first`: of the same batch, with which it would be refused."""
+        producer_id, epoch, sequence = prepared.producer
+        writer = self._writers.get(producer_id) if producer_id >= 0 else None
+        if writer is None:
+            return True
+        try:
+            writer.sequences.check(epoch, first.producer[2], first.record_count)
+        except KafkaError:
+            return False
+        try:
+            batch = writer.sequences.check(epoch, sequence, prepared.record_count)
+        except KafkaError:  # what is between them in the batch comes first
+            return True
+        return writer.offset_of(batch) is None
 
     def _append_next(
         self, prepared: PreparedEntry, batch: SequenceRange, writer: Writer, pace: Pace | None
@@ -219,6 +238,8 @@ class Appender:
         if batch is not None:
             metadata.sequence_id, metadata.highest_sequence_id = batch.first.to_pulsar(), batch.last.to_pulsar()
         self._signer.sign(metadata, producer.name)
+        if prepared.message is not None:
+            prepared.message.add_headers(metadata)
         pending.send = producer.enqueue(
             metadata, prepared.data, prepared.record_count, partial(self._on_outcome, pending, producer)
         )
@@ -259,7 +280,11 @@ class Appender:
         """Raise MESSAGE_TOO_LARGE if an entry is above the limit of this topic's broker, if that is known."""
         limit = self._default_producer().max_message_size
         for prepared in batches:
+            if prepared.is_large:  # none of it is sent
+                continue
             size = len(prepared.data) + METADATA_BYTES
+            if prepared.message is not None:
+                size += prepared.message.single.ByteSize()
             if limit is not None and size > limit:
                 text = f"an entry of {size} bytes is above Pulsar's maximum message size of {limit}"
                 raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)

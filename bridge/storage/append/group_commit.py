@@ -223,4 +223,4 @@ def _merged(members: Sequence[Member]) -> PreparedEntry:
 
 
 def _is_plain(entry: PreparedEntry) -> bool:
-    return not entry.compression and not entry.verbatim and entry.reservation is None
+    return not entry.compression and not entry.verbatim and entry.reservation is None and entry.message is None

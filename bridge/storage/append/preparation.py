@@ -1,7 +1,8 @@
 """Makes Pulsar's entries of the batches that clients send, validated as Kafka's LogValidator does.
 
 A batch is one entry where it fits. One that does not is cut at the borders of its records, always at the same ones:
-a repetition of an idempotent batch is cut as the original was, so that each part is known again by its sequences.
+a repetition of an idempotent batch is cut as the original was, so that each part is known again by its sequences. A
+record that is too large for an entry is a part of its own, and becomes a message of Pulsar's in chunks.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from bridge import codec
 from bridge.codec import (
     CONTROL,
     HEADER_SIZE,
+    NO_LIMIT,
     NO_PRODUCER,
     NO_TIMESTAMP,
     TRANSACTIONAL,
@@ -33,8 +35,9 @@ from bridge.codec.packing import pack
 from bridge.errors import BatchTooLarge, BridgeError, CorruptBatch, InvalidRecord, KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import Buffer
-from bridge.pulsar.pb.PulsarApi_pb2 import CompressionType, MessageMetadata
+from bridge.pulsar.pb.PulsarApi_pb2 import CompressionType, MessageMetadata, SingleMessageMetadata
 from bridge.storage.append.conversion_memory import ConversionMemory, Reservation
+from bridge.storage.append.messages import Chunk, Message
 from bridge.storage.entries import ATTRIBUTES_AT, FORMAT_PROPERTY, KAFKA, PROPERTY, PULSAR, TimeMark, split
 from bridge.storage.error_mapping import translate, translated
 from bridge.storage.topic_properties import AFTER_MAX_MS, BEFORE_MAX_MS, TIMESTAMP_AFTER, TIMESTAMP_BEFORE
@@ -45,10 +48,11 @@ METADATA_BYTES = 512
 _CODECS = tuple(KafkaCodec)
 _LOG_APPEND_TIME = 0x08
 _SEQUENCES = 1 << 31
-MAX_ENTRIES = 4
-"""A batch may decompress to so many times the largest entry."""
+MAX_ENTRIES = 8
+"""A batch may decompress to so many times the largest entry, or to twice its own bytes if that is more."""
+MAX_LARGE_RECORDS = 8
+"""Records of a batch that are stored in chunks. Native consumers put together 10 messages at a time."""
 _KAFKA_FORMAT_DIVISOR = 4  # a record as Kafka writes it is less than 4 times its message, which has 6 bytes at least
-_RECORD_FRAMING = 64  # bytes of a record's lengths, offset and timestamp deltas, at most
 _USUAL_EXPANSION = 2  # times the bytes received: other levels, base64, and Pulsar's metadata of each record
 # What may be prepared on the event loop. The worst are headers, by the hundred thousand in a record: 17 ns a byte.
 MAX_LOOP_RECORDS = 20_000 if codec.TWIN == "native" else 1000
@@ -73,23 +77,24 @@ class Plan:
     after_max_ms: int = AFTER_MAX_MS
     """How far before and after the present the records' timestamps may be."""
     max_batch_bytes: int | None = None
-    """The topic's max.message.bytes: of a batch as the client sent it."""
+    """The topic's max.message.bytes: of a batch as the client sent it; None where requests have no more."""
+    largest_read: int = NO_LIMIT
+    """The most bytes that are read of a batch, uncompressed: more must not be stored."""
 
     @property
     def decides(self) -> bool:
         """Whether more is to be done with a batch than to store it as it is."""
         return self.entry_format != PULSAR or bool(self.codec) or self.requires_keys
 
-    @property
-    def largest_batch(self) -> int:
-        """The most bytes that a batch may have uncompressed: the memory that a few bytes can take."""
-        return MAX_ENTRIES * self.largest_entry
+    def largest_batch(self, size: int) -> int:
+        """The most bytes that a batch of `size` bytes may have uncompressed: the memory that a few bytes can take."""
+        return max(MAX_ENTRIES * self.largest_entry, min(_USUAL_EXPANSION * size, self.largest_read))
 
 
 class PreparedEntry(NamedTuple):
     """A Kafka batch, or a part of one, as the entry that it becomes."""
 
-    data: bytes
+    data: bytes | memoryview
     record_count: int
     producer: tuple[int, int, int]
     max_timestamp: int
@@ -100,6 +105,35 @@ class PreparedEntry(NamedTuple):
     reservation: Reservation | None = None
     """Its part of the conversion memory, if it is much larger than the records received."""
     transaction: Transaction | None = None
+    message: Message | None = None
+    """It is one message, or a chunk of one; None: a batch."""
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it has to be stored in chunks."""
+        message = self.message
+        return message is not None and message.chunk is None and len(self.data) > message.room
+
+    def chunks(self, uuid: str) -> list["PreparedEntry"]:
+        """The entries of a large one. The last has all that is said of the record, the others hold a part of its bytes.
+
+        `uuid`: of this attempt to store it alone, so that chunks of two are never taken for those of one.
+        """
+        message = self.message
+        assert message is not None  # noqa: S101 - only a large one has chunks
+        data, room = memoryview(self.data), message.room
+        count = -(-len(data) // room)
+        found = []
+        for number in range(count):
+            piece, chunk = data[number * room : (number + 1) * room], Chunk(uuid, number, count, len(data))
+            found.append(
+                PreparedEntry(
+                    piece, 1, NO_PRODUCER, NO_TIMESTAMP, compression=self.compression,
+                    uncompressed_size=self.uncompressed_size, message=message._replace(chunk=chunk),
+                )
+            )  # fmt: skip
+        found[-1] = self._replace(data=found[-1].data, message=found[-1].message)
+        return found
 
     def release(self) -> None:
         """Pulsar has stored the entry, or never gets it."""
@@ -115,8 +149,14 @@ class PreparedEntry(NamedTuple):
             mark += ',"p":[{},{},{}]'.format(*self.producer)
         if self.transaction is not None:
             mark += f',"x":[{self.transaction.slot},{self.transaction.identity.n}]'
-        size = self.uncompressed_size if self.compression else len(self.data)
-        metadata = MessageMetadata(num_messages_in_batch=self.record_count, uncompressed_size=size)
+        if self.message is not None and self.message.chunk is not None:
+            mark += f',"c":["{self.message.chunk.uuid}",{self.message.chunk.number}]'
+        if self.message is None:
+            size = self.uncompressed_size if self.compression else len(self.data)
+            metadata = MessageMetadata(num_messages_in_batch=self.record_count, uncompressed_size=size)
+        else:
+            metadata = MessageMetadata(uncompressed_size=self.uncompressed_size)
+            self.message.describe(metadata)
         if self.compression:
             metadata.compression = CompressionType.ValueType(self.compression)
         if self.verbatim:
@@ -162,7 +202,7 @@ def prepare_records(
             limit = plan.largest_entry
             if plan.max_batch_bytes is not None:
                 limit = min(limit, plan.max_batch_bytes)
-            records = memoryview(message_sets.to_batches(records, plan.largest_batch, limit))
+            records = memoryview(message_sets.to_batches(records, plan.largest_batch(len(records)), limit))
         return _prepare_batches(split(records), plan, now, allow_zstd, transaction, prepare_entries)
 
 
@@ -233,31 +273,24 @@ def prepare_entries(batch: memoryview, plan: Plan, now: int, max_expanded: int |
         if wanted == theirs and len(batch) <= plan.largest_entry:
             return [_verbatim(batch, header, plan, now)]
         size_divisor, to_entry = _KAFKA_FORMAT_DIVISOR, _kafka_entry
-    limit = remaining = _USUAL_EXPANSION * len(batch) + plan.largest_batch
+    limit = remaining = _USUAL_EXPANSION * len(batch) + plan.largest_batch(len(batch))
     prepared = []
+    large = 0
     for payload, producer in _parts(batch, header, plan, now, size_divisor, max_expanded):
-        one = to_entry(payload, producer, wanted, header.attributes & TRANSACTIONAL)
+        one = None
+        if _may_fit(payload, plan):
+            one = to_entry(payload, producer, wanted, header.attributes & TRANSACTIONAL)
+        if one is None or one.uncompressed_size > plan.largest_entry:
+            one = _message_entry(payload, producer, wanted, plan.largest_entry)
+            large += one.is_large
         remaining -= len(one.data)
         if remaining < 0:
             raise BatchTooLarge(f"a batch becomes more than {limit} bytes in Pulsar")
         prepared.append(one)
-    largest = max(one.uncompressed_size for one in prepared)
-    if largest > plan.largest_entry:
-        raise _too_large(f"{largest}", plan.largest_entry)
+    if large > MAX_LARGE_RECORDS:
+        text = f"{large} records of a batch are above {plan.largest_entry} bytes: send smaller batches (batch.size)"
+        raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, text)
     return prepared
-
-
-def _check_average(size: int, largest_entry: int) -> None:
-    """Refuse records that are too large on average before anything is made of them, which takes tens of milliseconds.
-
-    A message of Pulsar has all that the record has but for the record's own framing.
-    """
-    if size - _RECORD_FRAMING > largest_entry:
-        raise _too_large(f"some {size}", largest_entry)
-
-
-def _too_large(size: str, largest_entry: int) -> BatchTooLarge:
-    return BatchTooLarge(f"a record takes {size} bytes, {largest_entry} are the most in an entry of Pulsar")
 
 
 def excess_bytes(prepared: list[PreparedEntry], received: int) -> int:
@@ -352,12 +385,11 @@ def _parts(
     records and on Pulsar's limit alone, and what is stored is never too large for those who decompress it.
     `size_divisor`: each is so many times smaller than an entry may be.
     """
-    plain = _decompressed(batch, header, plan.largest_batch, max_expanded)
+    plain = _decompressed(batch, header, plan.largest_batch(len(batch)), max_expanded)
     if plan.requires_keys and not codec.check_records(plain, header.record_count, header.base_timestamp).keyed:
         raise InvalidRecord("a record has no key, and the topic's cleanup.policy is to compact")
     if needs_thread(batch):
         plain = memoryview(plain)  # cut without a copy
-        _check_average(len(plain) // header.record_count, plan.largest_entry)
     limit = plan.largest_entry // size_divisor
     first = 0
     while first < header.record_count:
@@ -402,4 +434,36 @@ def _kafka_entry(
     return PreparedEntry(
         pack(batch, wanted), payload.records, producer, payload.max_timestamp, verbatim=True,
         uncompressed_size=len(batch),
+    )  # fmt: skip
+
+
+def _may_fit(payload: Payload, plan: Plan) -> bool:
+    """Whether an entry may hold what is one record at least; as a batch of Kafka's it may be smaller than here."""
+    size = len(payload.data)
+    if size > plan.largest_entry and plan.entry_format == KAFKA:
+        size -= 4 + int.from_bytes(payload.data[:4], "big")  # its value is as large there
+    return size <= plan.largest_entry
+
+
+def _message_entry(
+    payload: Payload, producer: tuple[int, int, int], wanted: KafkaCodec, largest_entry: int
+) -> PreparedEntry:
+    """A record that no batch entry holds, in either format, as a message; compressed unless that saves nothing."""
+    size = int.from_bytes(payload.data[:4], "big")
+    value = memoryview(payload.data)[4 + size :]
+    room = largest_entry - size
+    if room < largest_entry // 2:
+        raise BatchTooLarge(
+            f"a record's key and headers take {size} bytes, {largest_entry // 2} are the most of a record of more than "
+            f"{largest_entry}"
+        )
+    message = Message(SingleMessageMetadata.FromString(payload.data[4 : 4 + size]), room)
+    data, compression = value, PulsarCodec.NONE
+    if wanted != KafkaCodec.NONE:
+        packed = compress_pulsar(PULSAR_OF[wanted], bytes(value))
+        if len(packed) < len(value):
+            data, compression = memoryview(packed), PULSAR_OF[wanted]
+    return PreparedEntry(
+        data, 1, producer, payload.max_timestamp, payload.escaped, compression=compression,
+        uncompressed_size=len(value), message=message,
     )  # fmt: skip

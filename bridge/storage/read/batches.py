@@ -1,7 +1,9 @@
 """Entries that were read from Pulsar, each with its offsets and, once a client asks for it, as a Kafka batch."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import TypeAlias
 
 from bridge import codec
 from bridge.codec import CONTROL, NO_PRODUCER, NO_TIMESTAMP, TRANSACTIONAL, Rebuild, Record
@@ -13,7 +15,8 @@ from bridge.runtime.threads import WorkerThreads
 from bridge.storage import entries
 from bridge.storage.mark_signer import MarkSigner
 from bridge.storage.offsets import span
-from bridge.storage.read.chunks import ChunkAssembler, is_chunk
+from bridge.storage.read.chunks import ChunkAssembler, is_chunk, is_last_chunk
+from bridge.storage.visibility import Transaction
 from bridge.telemetry import log
 
 _log = log.get(__name__)
@@ -25,6 +28,11 @@ _MAX_NAME = 100  # of a producer, in the log
 _COMMIT_KEY, _COMMIT_VALUE = bytes((0, 0, 0, 1)), bytes(6)
 """Versions 0 of a control record's key and of the end of a transaction (KIP-98)."""
 _SLOW_MESSAGES = 10_000 if codec.TWIN == "native" else 1000
+_CHUNK_BYTES = 1024
+"""About what a chunk takes in memory whose bytes are elsewhere."""
+
+EarlierChunks: TypeAlias = Callable[[Entry], Awaitable[Sequence[Entry]]]
+"""Reads the chunks before the last one of a message, in their order."""
 
 
 class ForeignEntries:
@@ -39,6 +47,10 @@ class ForeignEntries:
         self._topic = topic
         self._signer = signer
         self._count = count
+
+    def is_own_chunk(self, metadata: MessageMetadata) -> bool:
+        """Whether the bridge has written a chunk of a message."""
+        return self._signer.has_signed(metadata) and entries.is_marked_chunk(metadata)
 
     def has_written(self, metadata: MessageMetadata) -> bool:
         """Whether it is certain that no node of the bridge has written an entry with a mark.
@@ -73,6 +85,7 @@ class Batch:
         "_compress",
         "_converting",
         "_entry",
+        "_fault",
         "_kafka",
         "_limit",
         "_payload",
@@ -89,12 +102,15 @@ class Batch:
     def __init__(
         self,
         entry: Entry,
-        payload: bytes | memoryview | None,
+        payload: memoryview | list[memoryview] | None,
         limit: int,
         *,
         compress: bool = False,
         strangers: ForeignEntries | None = None,
+        fault: str = "",
     ) -> None:
+        """`payload`: the entry's, that of a whole message in its pieces; None for a chunk without it. `fault`: why it
+        is None, where it should not be."""
         if entry.index is None:
             raise CorruptEntry(f"the entry at {entry.position} has no index: the broker does not expose it")
         self.base, self.next = span(entry.index, entries.message_count(entry.metadata))
@@ -102,7 +118,7 @@ class Batch:
         """From here to `next` the offsets are its own, whatever its writer says of how many it takes: the broker counts
         the messages of the command, and not those that the entry's metadata claim."""
         self.position: Position = entry.position
-        self.size = entry.size if payload is None else max(entry.size, len(payload))  # about what it occupies in memory
+        self.size = max(entry.size, _size(payload))  # about what it occupies in memory
         if not compress and entry.metadata.compression:
             self.size = max(self.size, min(entry.metadata.uncompressed_size, limit))
         self.published_at = (
@@ -118,17 +134,19 @@ class Batch:
         self._limit = limit
         self._compress = compress
         self._strangers = strangers
+        self._fault = fault
         self._converting: asyncio.Task[None] | None = None
         if self.base < 0:
             self.follow(self.certain_from)
 
     @property
     def is_chunk(self) -> bool:
-        """Whether it is a chunk of a message, read without the others."""
+        """Whether it is a chunk of a message, without the others."""
         return self._entry is not None and self._payload is None
 
     def kafka(self) -> bytes:
-        """The entry as Kafka batches; empty if it has no record of its own (a chunk but the last)."""
+        """The entry as Kafka batches; empty if it has no record of its own (a chunk but the last, or one of a message
+        whose first chunks Pulsar has deleted)."""
         if self._kafka is None:
             self._set_kafka(self._to_kafka())
         return self._kafka or b""
@@ -144,6 +162,8 @@ class Batch:
         if self._entry is None or self._payload is None:
             return False
         metadata, payload = self._entry.metadata, self._payload
+        if isinstance(payload, list):
+            return True
         if entries.is_kafka(metadata):
             return not entries.is_one_batch(payload)
         if entries.message_count(metadata) > _SLOW_MESSAGES:
@@ -167,10 +187,13 @@ class Batch:
 
     def _to_kafka(self) -> bytes:
         entry, payload = self._entry, self._payload
-        if entry is None or payload is None:
+        if entry is None or (payload is None and not self._fault):
             return b""
         try:
-            return entries.to_kafka(entry, self.base, payload, self._limit, compress=self._compress)
+            if payload is None:
+                raise CorruptEntry(self._fault)
+            whole = b"".join(payload) if isinstance(payload, list) else payload
+            return entries.to_kafka(entry, self.base, whole, self._limit, compress=self._compress)
         except CorruptEntry as error:
             if self._strangers is not None and self._strangers.pass_over(entry, str(error)):
                 return self._without_records()
@@ -212,19 +235,26 @@ class Batch:
 
 
 class ControlBatch:
-    """What stands for entries of aborted transactions behind which nothing follows: a commit over all their offsets.
+    """What stands for entries without records behind which nothing follows, of aborted transactions and chunks: a
+    commit over all their offsets.
 
     To a client it says nothing but that there is nothing up to its last offset, whatever was aborted there.
     """
 
-    __slots__ = ("_kafka", "base", "next")
+    __slots__ = ("_kafka", "base", "next", "published_at", "transaction")
 
     is_converted = True
     is_slow = False
 
-    def __init__(self, first: Batch, last: Batch) -> None:
+    base: int
+    next: int
+    transaction: Transaction | None
+    published_at: int
+
+    def __init__(self, first: "Batch | ControlBatch", last: "Batch | ControlBatch") -> None:
         """From the first entry that is left out to the last."""
         self.base, self.next = first.base, last.next
+        self.transaction, self.published_at = last.transaction, last.published_at
         producer = NO_PRODUCER if last.transaction is None else (*last.transaction.identity[:2], -1)
         record = Record(self.next - 1, last.published_at, _COMMIT_KEY, _COMMIT_VALUE, ())
         rebuild = Rebuild(
@@ -241,7 +271,7 @@ class ControlBatch:
 
 
 class BatchMaker:
-    """Makes the batches of one reader; a chunk needs those before it."""
+    """Makes the batches of one reader. The record of a chunked message is with its last chunk, and needs the others."""
 
     def __init__(self, limit: int, *, compress: bool = False, strangers: ForeignEntries | None = None) -> None:
         """`strangers`: judges entries that cannot be read; without it all are errors."""
@@ -250,41 +280,72 @@ class BatchMaker:
         self._strangers = strangers
         self.next = -1
         """Where the last entry that it made ended; −1 before the first."""
-        self._chunks = ChunkAssembler(limit)
+        self._chunks = ChunkAssembler(limit) if strangers is None else ChunkAssembler(limit, strangers.is_own_chunk)
 
     def make_single(self, entry: Entry) -> Batch:
         """The batch of an entry that was read by itself: a chunk has no record then, but it has its offsets."""
-        payload = None if is_chunk(entry.metadata) else entry.payload
-        return self._batch(entry, payload)
+        return self._chunk(entry, None) if is_chunk(entry.metadata) else self._batch(entry, entry.payload)
 
-    def make(self, entry: Entry) -> Batch | None:
-        """The batch of the reader's next entry; None for a chunk of a message that begins before this reader does."""
-        if not is_chunk(entry.metadata):
-            batch = self._batch(entry, entry.payload)
-        elif self._chunks.has_earlier_chunks(entry):
-            batch = self._batch(entry, self._chunks.feed(entry))
+    def lacks_earlier(self, entry: Entry) -> bool:
+        """Whether the reader's next entry is the last chunk of a message of which others were not read:
+        `read_earlier` has to come first."""
+        return self._chunks.lacks_earlier(entry)
+
+    async def read_earlier(self, entry: Entry, read: EarlierChunks) -> None:
+        """Take in the chunks before this last one, as far as they are still there."""
+        for chunk in await read(entry):
+            self._chunks.feed(chunk)
+
+    def make(self, entry: Entry) -> Batch:
+        """The batch of the reader's next entry; a chunk has a record if it is the last, and all before it are read."""
+        if is_chunk(entry.metadata):
+            batch = self._chunk(entry, self._chunks.feed(entry))
         else:
-            return None
+            batch = self._batch(entry, entry.payload)
         if self.next >= 0:
             batch.follow(self.next)
         self.next = batch.next
         return batch
 
-    def _batch(self, entry: Entry, payload: bytes | memoryview | None) -> Batch:
-        return Batch(entry, payload, self._limit, compress=self._compress, strangers=self._strangers)
+    def _chunk(self, entry: Entry, payload: list[memoryview] | None) -> Batch:
+        """Its bytes are not kept beside those of the whole message."""
+        light = replace(entry, payload=memoryview(b""), size=_CHUNK_BYTES)
+        total = entry.metadata.total_chunk_msg_size
+        is_above = payload is None and is_last_chunk(entry.metadata) and total > self._limit
+        fault = f"a message of {total} bytes in chunks, {self._limit} are the most" if is_above else ""
+        return self._batch(light, payload, fault)
+
+    def _batch(self, entry: Entry, payload: memoryview | list[memoryview] | None, fault: str = "") -> Batch:
+        return Batch(entry, payload, self._limit, compress=self._compress, strangers=self._strangers, fault=fault)
+
+
+def _size(payload: memoryview | list[memoryview] | None) -> int:
+    if payload is None:
+        return 0
+    return sum(map(len, payload)) if isinstance(payload, list) else len(payload)
 
 
 def kafka_batches(batches: Sequence[Batch | ControlBatch], max_bytes: int) -> list[bytes]:
-    """The Kafka batches up to `max_bytes`, but at least one."""
+    """The Kafka batches up to `max_bytes`, but at least one, unless there are none.
+
+    For chunks behind which nothing follows stands what stands for aborted transactions: who reads goes on behind them,
+    and is at the end where the log is.
+    """
     found: list[bytes] = []
+    silent: list[Batch | ControlBatch] = []
     size = 0
     for batch in batches:
         data = batch.kafka()
         size += len(data)
         if found and size > max_bytes:
-            break
+            return found
         if data:
             found.append(data)
+            silent.clear()
+        else:
+            silent.append(batch)
+    if silent:
+        found.append(ControlBatch(silent[0], silent[-1]).kafka())
     return found
 
 

@@ -11,7 +11,7 @@ from bridge.pulsar.consumer import Reader
 from bridge.pulsar.types import ClientClosed, Entry
 from bridge.runtime.futures import TURN, retrieve_exception, yield_turn
 from bridge.runtime.threads import WorkerThreads
-from bridge.storage.read.batches import Batch, BatchMaker
+from bridge.storage.read.batches import Batch, BatchMaker, EarlierChunks
 from bridge.telemetry.metrics import StorageMetrics
 
 _MAX_AHEAD_BYTES: Final = 2 << 20
@@ -32,11 +32,14 @@ class CatchUpReader:
         maker: BatchMaker,
         keep: Callable[[Batch], Batch],
         threads: WorkerThreads,
+        earlier_chunks: EarlierChunks,
     ) -> None:
         """`keep`: adds a batch to the partition's memory; the one of its place that was there before, if there was.
-        `threads`: where slow conversions run ahead."""
+        `threads`: where slow conversions run ahead; `earlier_chunks`: for a message that begins before the reader."""
         self._reader = reader
         self._maker = maker
+        self._earlier_chunks = earlier_chunks
+        self._held: Entry | None = None  # the next one: what is before it in its message is read first
         self._keep = keep
         self._threads = threads
         self._batches: deque[Batch] = deque()
@@ -92,11 +95,14 @@ class CatchUpReader:
         self._drop_before(offset)
         self._wanted = offset
         try:
-            while self._size < max_bytes and self._failure is None:
+            while self._size < max_bytes and self._failure is None and self._held is None:
                 entry = self._reader.receive_nowait()
                 if entry is None:
                     break
-                self._add(entry)
+                if self._is_incomplete(entry):
+                    self._held = entry
+                else:
+                    self._add(entry)
         except BridgeError as error:  # what came before it is good
             self._failure = error
         found = _up_to(self._batches, max_bytes)
@@ -124,10 +130,18 @@ class CatchUpReader:
         until = time() + TURN
         try:
             while self._size < self._limit:
-                entry = self._reader.receive_nowait()
-                if entry is None:
+                entry = None if self._held is not None else self._reader.receive_nowait()
+                if entry is None and self._held is None:
                     entry = await self._reader.receive()
                     until = time() + TURN
+                if self._held is not None:  # also where a read has taken it while this waited for the next one
+                    await self._add_held()
+                    until = time() + TURN
+                if entry is None:
+                    continue
+                if self._is_incomplete(entry):
+                    self._held = entry
+                    continue
                 batch = self._add(entry)
                 if batch is not None and not self._is_converted(batch):
                     with suppress(CorruptEntry):
@@ -150,7 +164,7 @@ class CatchUpReader:
 
     def _add(self, entry: Entry) -> Batch | None:
         batch = self._maker.make(entry)
-        if batch is None or batch.next <= self._wanted:
+        if batch.next <= self._wanted:
             return None
         if batch.base == self._wanted:  # the first; what is before it ends there, or it would be that
             batch.follow(batch.base)
@@ -159,6 +173,19 @@ class CatchUpReader:
         self._size += batch.size
         self._wake()
         return batch
+
+    async def _add_held(self) -> None:
+        """Add the last chunk of a message that began before the reader. Nothing else is taken meanwhile, and the caller
+        adds what it has taken at once."""
+        held = self._held
+        assert held is not None  # noqa: S101 - as its callers have seen
+        await self._maker.read_earlier(held, self._earlier_chunks)
+        self._held = None
+        self._add(held)
+
+    def _is_incomplete(self, entry: Entry) -> bool:
+        """Whether it has a record that is asked for, and whose first bytes were not read."""
+        return entry.index is not None and entry.index >= self._wanted and self._maker.lacks_earlier(entry)
 
     def _fail(self, error: Exception) -> None:
         self._failure = self._failure or error

@@ -1,10 +1,14 @@
-"""Chunked messages: one large native message in several entries (PIP-37), assembled at its last chunk.
+"""Chunked messages: one large record in several entries (PIP-37), assembled at its last chunk.
 
 Every chunk has an offset. The record has that of the last chunk, where native consumers receive it; the other offsets
 are gaps, as in a compacted Kafka topic.
+
+A reader may begin in the midst of a message, or have dropped the first chunks of one among many. Then they are read
+again when its last one comes (`Search.earlier_chunks`): what stands between the chunks is no reason to miss the record.
 """
 
 from collections import OrderedDict
+from collections.abc import Callable
 
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.types import Entry
@@ -17,34 +21,61 @@ def is_chunk(metadata: MessageMetadata) -> bool:
     return metadata.HasField("num_chunks_from_msg") and metadata.num_chunks_from_msg > 1
 
 
+def is_last_chunk(metadata: MessageMetadata) -> bool:
+    """Whether this entry is the last chunk of a message."""
+    return is_chunk(metadata) and metadata.chunk_id + 1 == metadata.num_chunks_from_msg
+
+
 class ChunkAssembler:
-    """Collects the chunks that one reader receives, in log order."""
+    """Collects the chunks that one reader receives, in log order.
 
-    def __init__(self, limit: int) -> None:
+    The bridge's own are put together from its own alone, and what came first counts: it gives no uuid twice, so a chunk
+    that comes again is the same, or a stranger's copy. Of others the newest first one counts, as for Pulsar's clients.
+    """
+
+    def __init__(self, limit: int, is_own: Callable[[MessageMetadata], bool] = lambda _: False) -> None:
+        """`limit`: the most bytes of all messages that are not complete, and so of one; `is_own`: whether the bridge
+        has written a chunk."""
         self._limit = limit
-        self._partial: OrderedDict[str, list[memoryview]] = OrderedDict()
+        self._is_own = is_own
+        self._size = 0
+        self._partial: OrderedDict[tuple[str, bool], list[memoryview]] = OrderedDict()
 
-    def feed(self, entry: Entry) -> bytes | None:
-        """Add a chunk; the last one returns the whole payload, still compressed, the others None."""
+    def feed(self, entry: Entry) -> list[memoryview] | None:
+        """Add a chunk; the last one returns the whole payload, still compressed and in pieces, the others None."""
         metadata = entry.metadata
-        if metadata.chunk_id == 0:
-            self._partial[metadata.uuid] = []
+        key = self._key(metadata)
+        if metadata.chunk_id == 0 and not (key[1] and key in self._partial):
+            self._drop(key)
+            self._partial[key] = []
             if len(self._partial) > _MAX_PARTIAL_MESSAGES:
-                self._partial.popitem(last=False)
-        pieces = self._partial.get(metadata.uuid)
+                self._drop(next(iter(self._partial)))
+        pieces = self._partial.get(key)
         if pieces is None or len(pieces) != metadata.chunk_id:
             # its first chunks were not read, or it was sent twice: Pulsar's own consumers drop it as well
             if pieces is not None and metadata.chunk_id > len(pieces):
-                del self._partial[metadata.uuid]
+                self._drop(key)
             return None
         pieces.append(entry.payload)
-        if sum(map(len, pieces)) > self._limit:
-            del self._partial[metadata.uuid]
+        self._size += len(entry.payload)
+        self._partial.move_to_end(key)
+        while self._size > self._limit:  # those that wait for the longest time first
+            self._drop(next(iter(self._partial)))
+        if key not in self._partial or not is_last_chunk(metadata):
             return None
-        if metadata.chunk_id + 1 < metadata.num_chunks_from_msg:
-            return None
-        return b"".join(self._partial.pop(metadata.uuid))
+        return self._drop(key)
 
-    def has_earlier_chunks(self, entry: Entry) -> bool:
-        """Whether all chunks before this one were added, so that its message can be assembled."""
-        return entry.metadata.chunk_id == 0 or entry.metadata.uuid in self._partial
+    def lacks_earlier(self, entry: Entry) -> bool:
+        """Whether a message would be complete with this entry, had it been read from its beginning."""
+        metadata = entry.metadata
+        if not is_last_chunk(metadata) or metadata.total_chunk_msg_size > self._limit:
+            return False
+        return len(self._partial.get(self._key(metadata), ())) != metadata.chunk_id
+
+    def _key(self, metadata: MessageMetadata) -> tuple[str, bool]:
+        return metadata.uuid, self._is_own(metadata)
+
+    def _drop(self, key: tuple[str, bool]) -> list[memoryview]:
+        pieces = self._partial.pop(key, [])
+        self._size -= sum(map(len, pieces))
+        return pieces

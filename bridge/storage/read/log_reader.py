@@ -99,19 +99,13 @@ class LogReader:
             near, _ = self._index.around(offset)
             tail = await self._tails.open(None if near is None else Position(*near))
             await self._check_range(tail, offset)
-            found: list[bytes] = []
-            while not found and offset < self._end.offset:
-                if not tail.is_running:
-                    tail = await self._tails.open()
-                batches = await self._batches(tail, offset, max_bytes, timeout_seconds)
-                if not batches:
-                    break
-                readable = self._stable.visible(batches) if committed else batches
-                if not readable:
-                    break
-                offset = readable[-1].next  # where to go on if these hold no record (chunks of a large message)
-                found = await convert_batches(readable, max_bytes, self._threads)
-            return found
+            if offset >= self._end.offset:
+                return []
+            if not tail.is_running:
+                tail = await self._tails.open()
+            batches = await self._batches(tail, offset, max_bytes, timeout_seconds)
+            readable = self._stable.visible(batches) if committed else batches
+            return await convert_batches(readable, max_bytes, self._threads)
 
     async def read_stored(self, offset: int, timeout_seconds: float) -> list[bytes]:
         """As `read`; waits for what is stored and has not come yet, so that nothing means that there is no record."""
@@ -194,10 +188,8 @@ class LogReader:
             position = EARLIEST if before is None else Position(*before)
         else:
             position = batch.position
-            if batch.is_chunk:
-                position = await self._search.first_chunk(position)
         reader = await self._open_reader(position)
-        return CatchUpReader(reader, offset, self._make_maker(), self._keep, self._threads)
+        return CatchUpReader(reader, offset, self._make_maker(), self._keep, self._threads, self._search.earlier_chunks)
 
     def _keep(self, batch: Batch) -> Batch:
         """Let readers that read the same hold it once, and convert it once."""

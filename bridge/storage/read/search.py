@@ -9,16 +9,19 @@ not write to is taken to be at most DISORDER_MS out of order. So a search by tim
 never too late. It is as far from the record itself as entries were in flight at the same time, or as DISORDER_MS.
 """
 
+import asyncio
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Final
 
+from bridge.errors import CorruptEntry
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
-from bridge.pulsar.types import EARLIEST, Entry, Position
+from bridge.pulsar.types import EARLIEST, Entry, OperationTimeout, Position
 from bridge.runtime.threads import WorkerThreads
-from bridge.storage.entries import NO_PROMISE, TimeMark, mark_text, time_mark_in
+from bridge.storage.entries import NO_PROMISE, TimeMark, is_marked_chunk, mark_text, time_mark_in
 from bridge.storage.mark_signer import MarkSigner
 from bridge.storage.offsets import OffsetIndex
 from bridge.storage.read.batches import Batch, BatchMaker
@@ -26,7 +29,10 @@ from bridge.storage.read.chunks import is_chunk
 from bridge.storage.read.markers import Markers
 from bridge.telemetry.metrics import StorageMetrics
 
-_MAX_CHUNKS_BACK = 10_000
+_CHUNKS_BACK: Final = (64, 1024, 16_384)
+"""So many entries before the last chunk of a message are looked at for its others, if fewer do not hold them."""
+_CHUNK_SECONDS: Final = 10.0
+"""How long the next of them may take."""
 _MAX_UNSIGNED = 32
 """So many entries of others are read one by one, for one of the bridge's behind them."""
 DISORDER_MS = 10_000
@@ -214,23 +220,68 @@ class Search:
             stretches = await self._ranges((first.ledger, first.entry), last)
         return [Position(one.ledger, entry) for one in stretches for entry in range(one.first, one.last + 1)]
 
-    async def first_chunk(self, position: Position) -> Position:
-        """The position of the first chunk of the message at `position`, or `position` if it is not chunked."""
-        entry = await self._client.read_entry(self._topic, position)
-        if entry is None or not is_chunk(entry.metadata):
-            return position
-        uuid, chunk = entry.metadata.uuid, entry.metadata.chunk_id
-        ranges = await self._ranges(None, position)
-        steps = 0
-        for stretch in reversed(ranges):
-            for number in range(stretch.last, stretch.first - 1, -1):
-                if chunk == 0 or steps > _MAX_CHUNKS_BACK:
-                    return position
-                steps += 1
-                entry = await self._client.read_entry(self._topic, Position(stretch.ledger, number))
-                if entry is not None and is_chunk(entry.metadata) and entry.metadata.uuid == uuid:
-                    position, chunk = entry.position, entry.metadata.chunk_id
-        return position
+    async def earlier_chunks(self, last: Entry) -> list[Entry]:
+        """The chunks before the last one of a message, in their order; none where one of them is not there any more.
+
+        They are looked for further and further back, whatever stands between them. None also where the last one is a
+        repetition, as Pulsar's own consumers drop it. CorruptEntry where the first is not among the 16,384 entries
+        before the last.
+        """
+        count = last.metadata.chunk_id
+        for back in _CHUNKS_BACK:
+            start = await self._back(last.position, max(back, count))
+            found = await self._chunks_behind(start, last)
+            if found is None:
+                return []
+            if len(found) == count:
+                return found
+            if start == EARLIEST:
+                return []
+        raise CorruptEntry(f"the first chunk of the message at {last.position} is too far before it")
+
+    async def _chunks_behind(self, start: Position, last: Entry) -> list[Entry] | None:
+        """The chunks of a message from the newest first one on, between a position and its last; None where the message
+        was complete before that."""
+        found: list[Entry] = []
+        size = 0
+        was_complete = False
+        is_own = self._is_own_chunk(last)
+        reader = await self._client.reader(self._topic, start, inclusive=False)
+        try:
+            while True:
+                async with asyncio.timeout(_CHUNK_SECONDS):
+                    entry = await reader.receive()
+                if entry.position >= last.position:
+                    return None if was_complete else found
+                if not is_chunk(entry.metadata) or entry.metadata.uuid != last.metadata.uuid:
+                    continue
+                if is_own != self._is_own_chunk(entry):
+                    continue
+                if entry.metadata.chunk_id == 0 and not is_own:  # of the bridge's the first ones count
+                    found, size, was_complete = [], 0, False
+                if entry.metadata.chunk_id == last.metadata.chunk_id == len(found):
+                    was_complete = True
+                    continue
+                if entry.metadata.chunk_id == len(found):
+                    size += len(entry.payload)
+                    if size <= last.metadata.total_chunk_msg_size:  # what is more than its writer says is not kept
+                        found.append(entry)
+        except TimeoutError:
+            raise OperationTimeout(f"the entries before {last.position} do not come") from None
+        finally:
+            await reader.close()
+
+    def _is_own_chunk(self, entry: Entry) -> bool:
+        return self._signer.has_signed(entry.metadata) and is_marked_chunk(entry.metadata)
+
+    async def _back(self, position: Position, count: int) -> Position:
+        """The position before the `count` entries before this one, of any ledgers; EARLIEST if there are fewer."""
+        for stretch in reversed(await self._ranges(None, position.before)):
+            entries = stretch.last + 1 - stretch.first
+            if entries > count:
+                return Position(stretch.ledger, stretch.last - count)
+            count -= max(entries, 0)
+        return EARLIEST
 
     async def _first(
         self,

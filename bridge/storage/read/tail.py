@@ -11,7 +11,7 @@ from collections.abc import Callable
 from bridge.errors import BridgeError
 from bridge.pulsar.consumer import Reader
 from bridge.pulsar.types import Entry, Position
-from bridge.storage.read.batches import Batch, BatchMaker
+from bridge.storage.read.batches import Batch, BatchMaker, EarlierChunks
 from bridge.storage.read.cache import Cache, OlderBatches
 from bridge.storage.read.log_end import LogEnd
 from bridge.telemetry import log
@@ -39,14 +39,17 @@ class Tail:
         maker: BatchMaker,
         on_failure: Callable[[BridgeError], None],
         reached: Position,
+        earlier_chunks: EarlierChunks,
     ) -> None:
-        """`reached`: the position after which the reader starts; EARLIEST where the partition is empty."""
+        """`reached`: the position after which the reader starts; EARLIEST where the partition is empty.
+        `earlier_chunks`: for a message that begins before it."""
         self._reader = reader
         self._end = end
         self._share = cache.recent
         self.older = OlderBatches(cache)
         self._maker = maker
         self._on_failure = on_failure
+        self._earlier_chunks = earlier_chunks
         self._batches: list[Batch | None] = []
         self.next = 0  # the offset after the last entry
         self.begin: int | None = None
@@ -137,13 +140,10 @@ class Tail:
                 entry = await self._reader.receive()
                 if entry.position <= self.reached:
                     continue  # it was added when it was acknowledged
-                batch = self._maker.make(entry)
-                if batch is not None:
-                    self._append(batch)
-                    self._append_those_ahead()
-                elif entry.index is not None:  # the end of a chunked message that began before this reader
-                    self.next = entry.index + 1
-                    self._end.advance_readable(self.next)
+                if self._maker.lacks_earlier(entry):
+                    await self._maker.read_earlier(entry, self._earlier_chunks)
+                self._append(self._maker.make(entry))
+                self._append_those_ahead()
                 self._reach(max(self.reached, entry.position))
         except BridgeError as error:
             _log.warning("! tail ended", extra={"topic": self._reader.topic, "error": str(error)})
@@ -180,9 +180,8 @@ class Tail:
             if base > self.next:
                 return
             entry = self._pop_first_ahead()
-            batch = self._maker.make(entry) if base == self.next else None
-            if batch is not None:
-                self._append(batch)
+            if base == self.next and not self._maker.lacks_earlier(entry):  # else the reader brings it
+                self._append(self._maker.make(entry))
                 self._reach(entry.position)
 
     def _pop_first_ahead(self) -> Entry:

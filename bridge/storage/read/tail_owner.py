@@ -217,7 +217,9 @@ class TailOwner:
         return batch.base
 
     def _new_tail(self, reader: Reader, reached: Position) -> Tail:
-        self._tail = Tail(reader, self._end, self._cache, self._make_maker(), self._on_failure, reached)
+        self._tail = Tail(
+            reader, self._end, self._cache, self._make_maker(), self._on_failure, reached, self._search.earlier_chunks
+        )
         return self._tail
 
     def _check_open(self) -> None:

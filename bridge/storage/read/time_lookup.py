@@ -46,7 +46,7 @@ class TimeLookup:
                 break
             for data in found:
                 newest, offset = entries.summary(data)
-                if newest < timestamp:
+                if newest < timestamp or entries.is_control(data):
                     continue
                 first = await self._threads.run(_first_record, data, timestamp, start)
                 if first is not None:

@@ -125,16 +125,17 @@ class ClosedLogs:
             return
         full = self._names.partition(topic, partition, partitioned=self._partitioned.get(topic, True))
         maker = self._storage.maker(full, MarkSigner(self._storage.mark_secret, full))
-        at = await search.first_chunk(first.position) if first.is_chunk else first.position
-        reader = await self._storage.client.reader(full, at, permits=_LOOK_PERMITS, max_buffer=_LOOK_BYTES)
+        reader = await self._storage.client.reader(full, first.position, permits=_LOOK_PERMITS, max_buffer=_LOOK_BYTES)
         try:
             reached = False
             while not reached:
                 entry = await reader.receive()
                 reached = entry.position >= last.position
                 by_kafka = is_kafka(entry.metadata) or mark_text(entry.metadata) is not None
+                if maker.lacks_earlier(entry):
+                    await maker.read_earlier(entry, search.earlier_chunks)
                 batch = maker.make(entry)
-                if batch is not None and batch.next > offset:
+                if batch.next > offset:
                     await batch.convert(self._storage.threads)
                     yield StoredBatch(batch, by_kafka)
         finally:

@@ -105,8 +105,8 @@ TABLE: Final[Mapping[str, Config]] = {
             "max.message.bytes",
             ConfigType.INT,
             ConfigSupport.APPLIED,
-            "The largest batch taken from Kafka clients, as they send it. One record must be within Pulsar's "
-            "maxMessageSize; a larger batch becomes several entries.",
+            "The largest batch taken from Kafka clients, as they send it. One above Pulsar's maxMessageSize becomes "
+            "several entries, and a record above it a message in chunks.",
             broker_name="message.max.bytes",
             minimum=0,
             maximum=INT32_MAX,

@@ -107,7 +107,7 @@ def validate(
         )
     largest = int(kept.get("max.message.bytes", 0))
     if largest > defaults.max_message_bytes:
-        text = f"max.message.bytes {largest} is above kafka.max_request_bytes, {defaults.max_message_bytes}"
+        text = f"max.message.bytes {largest} is above what the bridge takes, {defaults.max_message_bytes}"
         raise _invalid(text)
     return kept
 

@@ -31,7 +31,7 @@ class NamespaceDefaults:
         minutes = broker.get("managedLedgerMaxLedgerRolloverTimeMinutes")
         return TopicDefaults(
             retention=retention or _default_retention(broker),
-            max_message_bytes=self._settings.kafka.max_request_bytes,
+            max_message_bytes=self._settings.kafka.largest_message,
             ack_quorum=max(int(quorum or broker.get("managedLedgerDefaultAckQuorum") or 1), 1),
             ledger_bytes=None if megabytes is None else int(megabytes) << 20,
             ledger_ms=None if minutes is None else int(minutes) * 60_000,

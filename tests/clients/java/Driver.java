@@ -1,3 +1,5 @@
+import com.fasterxml.jackson.core.JsonFactory;
+import com.fasterxml.jackson.core.StreamReadConstraints;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
@@ -9,6 +11,7 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Base64;
+import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
@@ -33,7 +36,9 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /** Produces and consumes on command: one JSON line in, one JSON line out, bytes as base64. */
 public final class Driver {
-    private static final ObjectMapper JSON = new ObjectMapper();
+    private static final int LONGEST = 1 << 28;
+    private static final ObjectMapper JSON = new ObjectMapper(JsonFactory.builder()
+            .streamReadConstraints(StreamReadConstraints.builder().maxStringLength(LONGEST).build()).build());
     private static final Duration TIMEOUT = Duration.ofSeconds(60);
     private final String bootstrap;
     private static final PrintStream OUTPUT = new PrintStream(System.out, true, StandardCharsets.UTF_8);
@@ -94,7 +99,7 @@ public final class Driver {
                 int count = admin.describeTopics(List.of(topic)).allTopicNames().get().get(topic).partitions().size();
                 return JSON.valueToTree(count);
             case "write":
-                return write(topic, command.get("codec").asText(), command.get("records"));
+                return write(topic, command.get("codec").asText(), command.get("records"), command.path("config"));
             case "read":
                 return read(topic, command.get("starts"));
             case "ends":
@@ -106,8 +111,9 @@ public final class Driver {
         }
     }
 
-    private JsonNode write(String topic, String codec, JsonNode records) throws Exception {
-        Map<String, Object> config = Map.of("bootstrap.servers", bootstrap, "compression.type", codec);
+    private JsonNode write(String topic, String codec, JsonNode records, JsonNode more) throws Exception {
+        Map<String, Object> config = new HashMap<>(Map.of("bootstrap.servers", bootstrap, "compression.type", codec));
+        more.fields().forEachRemaining(field -> config.put(field.getKey(), field.getValue().asText()));
         List<Future<RecordMetadata>> sent = new ArrayList<>();
         try (var producer = new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer())) {
             for (JsonNode fields : records) {

@@ -130,8 +130,11 @@ def check_batch(data: bytes) -> bool:
         return True  # its records were not looked at: what is in them is the consumers' matter
     base, fetched = 0, []
     for one in prepared:
-        entry = Entry(Position(1, base), None, None, one.metadata(TimeMark(1, 0)), memoryview(one.data), len(one.data))
-        fetched += entries.records_of(entries.to_kafka(entry, base, entry.payload, plan.largest_batch))
+        metadata = one.metadata(TimeMark(1, 0))
+        if one.message is not None:
+            one.message.add_headers(metadata)
+        entry = Entry(Position(1, base), None, None, metadata, memoryview(one.data), len(one.data))
+        fetched += entries.records_of(entries.to_kafka(entry, base, entry.payload, plan.largest_batch(len(batch))))
         base += one.record_count
     same(fetched, _sent(batch, plan), "records sent and fetched")
     return True
@@ -140,11 +143,11 @@ def check_batch(data: bytes) -> bool:
 def _sent(data: bytes, plan: Plan) -> list[Record]:
     """The records of all batches, with offsets from 0 on."""
     if data[message_sets.MAGIC_AT] < 2:
-        data = message_sets.to_batches(data, plan.largest_batch, plan.largest_entry)
+        data = message_sets.to_batches(data, plan.largest_batch(len(data)), plan.largest_entry)
     found: list[Record] = []
     for batch in entries.split(memoryview(data)):
         header = codec.read_header(batch)._replace(base_offset=len(found))
-        plain = decompress_kafka(header.attributes, bytes(batch[HEADER_SIZE:]), plan.largest_batch)
+        plain = decompress_kafka(header.attributes, bytes(batch[HEADER_SIZE:]), plan.largest_batch(len(batch)))
         found += message_sets.each_record(header, plain)
     return found
 

@@ -9,6 +9,8 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 
+from confluent_kafka.admin import AdminClient, NewTopic
+
 from bridge.codec.compression import KafkaCodec, compress_kafka
 from tests.faults.processes import let_pass
 from tests.faults.topics import create
@@ -119,12 +121,16 @@ def bombs(target: Target) -> Seen:
 
 
 def large_records(target: Target) -> Seen:
-    """Records of 9 and 60 MiB."""
+    """Records of 9 and 60 MiB, which the topic does not take."""
+    topic = f"limited-{secrets.token_hex(3)}"
+    limited = NewTopic(topic, 1, 1, config={"max.message.bytes": str(5 << 20)})
+    admin = AdminClient({"bootstrap.servers": target.plaintext})
+    admin.create_topics([limited])[topic].result(30)
     codes: Counter[int | None] = Counter()
     for _ in again(target):
         for size in (9 << 20, 60 << 20):
             with wire.connect(target.plaintext, 2 * _LONGEST) as opened:
-                opened.sendall(wire.produce(target.topic.encode(), wire.batch([bytes(size)])))
+                opened.sendall(wire.produce(topic.encode(), wire.batch([bytes(size)])))
                 answer = wire.receive(opened)
             codes[None if answer is None else wire.produce_answer(answer)[0]] += 1
     return Seen(_told(codes), set(codes) == {10})

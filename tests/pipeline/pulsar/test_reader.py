@@ -9,6 +9,7 @@ from typing import Any
 
 import pulsar
 import pytest
+from confluent_kafka import Producer
 
 from bridge.pipeline.errors import Endpoint, Usage
 from bridge.pipeline.pulsar import reader
@@ -110,6 +111,19 @@ def test_chunked_messages_stand_at_their_last_chunk(kafka: Confluent, native: An
     assert found == through_the_bridge(kafka, topic, 1)
     assert [(row.offset, row.value) for row in found[0]] == [(0, b"before"), (3, CHUNKED), (4, b"after")]
     assert [row.value for row in reader.read(at, at.topic(topic), 3, 4)] == [CHUNKED]
+
+
+def test_a_large_record_of_kafka_s_is_read_as_it_was_written(kafka: Confluent, at: Address, topic: str) -> None:
+    kafka.create_topic(topic, 1)
+    producer = Producer({"bootstrap.servers": kafka._config["bootstrap.servers"], "message.max.bytes": 32 << 20})
+    headers = [("n", b"\xff"), ("kafka.batch", b"mine"), ("entry.format", b"kafka"), ("n", None)]
+    producer.produce(topic, CHUNKED, b"\xff", 0, headers=headers, timestamp=1_600_000_000_000)
+    assert producer.flush(60) == 0
+    found = natively(at, topic)
+    assert found == through_the_bridge(kafka, topic, 1)
+    assert [(row.timestamp, row.key, row.value, row.headers) for row in found[0]] == [
+        (1_600_000_000_000, b"\xff", CHUNKED, headers)
+    ]
 
 
 def test_a_range_is_read_from_within_a_batch_to_within_another(kafka: Confluent, at: Address, topic: str) -> None:

@@ -49,8 +49,9 @@ class Connection(Peer):
             supports_topic_watchers=True, supports_get_partitioned_metadata_without_auto_creation=True
         )
         connected = pb.CommandConnected(
-            server_version="model", protocol_version=20, max_message_size=1 << 20, feature_flags=features
-        )
+            server_version="model", protocol_version=20, max_message_size=self._broker.max_message_size,
+            feature_flags=features,
+        )  # fmt: skip
         self._broker.after("answer", lambda: self.send(type=Type.CONNECTED, connected=connected))
 
     def _on_ping(self, command: pb.BaseCommand, _: memoryview) -> None:

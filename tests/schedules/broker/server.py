@@ -39,6 +39,8 @@ class Broker:
         self.frozen = False
         self.deduplicates = True
         """brokerDeduplicationEnabled; topics have a policy of their own."""
+        self.max_message_size = 1 << 20
+        """That it tells its clients."""
         self.is_http_busy = False
         """The admin API answers 503."""
         self._life = 0

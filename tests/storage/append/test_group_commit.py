@@ -68,7 +68,7 @@ class Scenario:
         return pending
 
     def entries(self) -> list[bytes]:
-        return [one.entry.data for one in self.sent]
+        return [bytes(one.entry.data) for one in self.sent]
 
 
 def plain(data: bytes, count: int = 1, timestamp: int = 7) -> PreparedEntry:

@@ -10,14 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridge import codec
-from bridge.codec import HEADER_SIZE, TRANSACTIONAL, Payload, Rebuild, Record, Twin
+from bridge.codec import HEADER_SIZE, TRANSACTIONAL, Rebuild, Record, Twin
 from bridge.codec.compression import KafkaCodec, PulsarCodec
 from bridge.errors import BatchTooLarge, CorruptBatch, InvalidRecord, KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import Entry, Position
 from bridge.storage import entries
-from bridge.storage.append.preparation import Plan, PreparedEntry, needs_thread, prepare_entries, prepare_records
+from bridge.storage.append.preparation import (
+    MAX_LARGE_RECORDS,
+    METADATA_BYTES,
+    Plan,
+    PreparedEntry,
+    needs_thread,
+    prepare_entries,
+    prepare_records,
+)
 from bridge.storage.entries import TimeMark, to_kafka, transaction_of
 from bridge.storage.read.batches import BatchMaker
 from bridge.storage.visibility import Identity, Transaction
@@ -48,19 +56,27 @@ def in_use(twin: Twin, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def stored(prepared: list[PreparedEntry], base: int = 0) -> Iterator[Entry]:
-    """The entries as a broker gives them back."""
-    for number, one in enumerate(prepared):
-        base += one.record_count
+    """The entries as a broker gives them back, each chunk of a large one at its record's offset."""
+    for number, one in enumerate(in_chunks(prepared)):
+        if one.message is None or one.message.chunk is None or one.message.chunk.is_last:
+            base += one.record_count
         metadata = one.metadata(TimeMark(1, 0))
+        if one.message is not None:
+            one.message.add_headers(metadata)
         metadata.producer_name, metadata.sequence_id, metadata.publish_time = "p", number, NOW
         parsed = pb.MessageMetadata.FromString(metadata.SerializeToString())
         yield Entry(Position(1, number), base - 1, None, parsed, memoryview(one.data), len(one.data))
 
 
+def in_chunks(prepared: list[PreparedEntry]) -> Iterator[PreparedEntry]:
+    for number, one in enumerate(prepared):
+        yield from one.chunks(f"u{number}") if one.is_large else [one]
+
+
 def fetched(prepared: list[PreparedEntry], base: int = 0, *, compress: bool = False) -> list[bytes]:
     """What consumers get of them."""
     maker = BatchMaker(LIMIT, compress=compress)
-    return [batch.kafka() for entry in stored(prepared, base) if (batch := maker.make(entry)) is not None]
+    return [found for entry in stored(prepared, base) if (found := maker.make(entry).kafka())]
 
 
 def records_in(batches: list[bytes]) -> list[Record]:
@@ -111,9 +127,12 @@ def test_a_batch_in_parts_reads_back_exactly(
         prepared = prepare_entries(sent, plan, NOW)
     except BatchTooLarge:
         plain = codec.build_batch(records, Rebuild(0, len(records), 0))
-        assert (of_client and len(plain) > plan.largest_batch) or any(not fits(one, plan) for one in records)
+        assert (of_client and len(plain) > plan.largest_batch(len(sent))) or any(not fits(one, plan) for one in records)
         return
-    assert all(len(one.data) <= largest for one in prepared)
+    except KafkaError as error:
+        assert error.code == ErrorCode.RECORD_LIST_TOO_LARGE
+        return
+    assert all(len(one.data) <= largest for one in in_chunks(prepared))
     assert prepare_entries(sent, plan, NOW) == prepared  # a repetition is cut as the original was
     batches = fetched(prepared, 77, compress=compress)
     assert records_in(batches) == [one._replace(offset=77 + one.offset) for one in records]
@@ -134,33 +153,56 @@ def test_large_batches_become_few_entries(of_client: KafkaCodec, entry_format: s
     assert (len(prepared) == 1) if whole else (3 < len(prepared) < 30)
 
 
+@pytest.mark.parametrize("wanted", KafkaCodec)
 @pytest.mark.parametrize("entry_format", FORMATS)
-def test_a_record_that_no_entry_holds_is_refused(entry_format: str) -> None:
-    plan = Plan(10_000, entry_format)
-    fitting = [*numbered(20), Record(20, NOW, None, b"v" * 9_900, [])]
-    assert records_in(fetched(prepare_entries(batch_of(fitting), plan, NOW))) == fitting
-    with pytest.raises(BatchTooLarge, match="10000 are the most"):
-        prepare_entries(batch_of([*numbered(20), Record(20, NOW, None, b"v" * 10_000, [])]), plan, NOW)
+def test_a_record_that_no_entry_holds_is_a_message_in_chunks(entry_format: str, wanted: KafkaCodec) -> None:
+    plan = Plan(10_000, entry_format, wanted)
+    headers = [("é".encode(), b"\xff"), (b"n", None), (b"kafka.batch", b"mine"), (b"entry.format", b"kafka")]
+    sent = [
+        Record(0, NOW, None, b"v" * 9_900, []),
+        Record(1, -1, b"\xff\x00", random.Random(7).randbytes(45_000), headers),
+        Record(2, 0, "ü".encode(), b"w" * 10_000, headers[2:]),
+        Record(3, NOW, b"", b"z", headers),
+    ]
+    prepared = prepare_entries(batch_of(sent, KafkaCodec.NONE, (9, 1, 5)), plan, NOW)
+    assert [one.message is not None for one in prepared] == [False, True, True, False]
+    assert records_in(fetched(prepared)) == sent
+    assert [one.producer[2] for one in prepared] == [5, 6, 7, 8]
+    entries_of_1 = [entry for entry in stored(prepared) if entry.metadata.uuid == "u1"]
+    assert [entry.metadata.chunk_id for entry in entries_of_1] == list(range(len(entries_of_1))) and entries_of_1[3:]
+    for entry in entries_of_1:  # what a native consumer of a message goes by
+        metadata = entry.metadata
+        assert not metadata.HasField("num_messages_in_batch")
+        assert metadata.total_chunk_msg_size == sum(len(one.payload) for one in entries_of_1)
+        assert metadata.uncompressed_size == 45_000
+        assert metadata.partition_key == "/wA=" and metadata.partition_key_b64_encoded
+        assert entry.size + metadata.ByteSize() <= 10_000 + METADATA_BYTES
+
+
+def test_a_large_record_that_is_compressed_may_need_one_chunk_alone() -> None:
+    sent = [Record(0, NOW, b"k", bytes(30_000), [(b"h", b"1")])]
+    (prepared,) = prepare_entries(batch_of(sent, KafkaCodec.ZSTD), Plan(10_000), NOW)
+    assert not prepared.is_large and prepared.message is not None
+    assert records_in(fetched([prepared])) == sent
 
 
 @pytest.mark.parametrize("entry_format", FORMATS)
-def test_records_too_large_on_average_are_refused_before_anything_is_made(
-    entry_format: str, twin: Twin, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: list[int] = []
+def test_what_each_chunk_repeats_is_half_of_an_entry_at_most(entry_format: str) -> None:
+    for large in (
+        Record(0, NOW, b"k" * 6_000, b"v" * 6_000, []),
+        Record(0, NOW, b"k", b"v" * 6_000, [(b"h", b"h" * 6_000)]),
+        Record(0, NOW, b"k" * 11_000, None, []),
+    ):
+        with pytest.raises(BatchTooLarge, match="5000 are the most"):
+            prepare_entries(batch_of([large]), Plan(10_000, entry_format), NOW)
 
-    def encode_payload(records: memoryview, *words: int) -> Payload:
-        made.append(len(records))
-        return twin.encode_payload(records, *words)
 
-    monkeypatch.setattr(codec, "encode_payload", encode_payload)
-    plan = Plan(300_000, entry_format)
-    fitting = [Record(at, NOW, None, b"v" * 299_000, []) for at in range(3)]
-    assert records_in(fetched(prepare_entries(batch_of(fitting), plan, NOW))) == fitting
-    made.clear()
-    with pytest.raises(BatchTooLarge, match="300000 are the most"):
-        prepare_entries(batch_of([Record(at, NOW, None, b"v" * 301_000, []) for at in range(3)]), plan, NOW)
-    assert made == []
+def test_native_consumers_can_put_together_the_large_records_of_a_batch() -> None:
+    large = [Record(at, NOW, None, b"v" * 10_000, []) for at in range(MAX_LARGE_RECORDS + 1)]
+    assert records_in(fetched(prepare_entries(batch_of(large[:-1]), Plan(10_000), NOW))) == large[:-1]
+    with pytest.raises(KafkaError) as raised:
+        prepare_entries(batch_of(large), Plan(10_000), NOW)
+    assert raised.value.code == ErrorCode.RECORD_LIST_TOO_LARGE
 
 
 # --- format kafka
@@ -231,8 +273,9 @@ def test_a_topic_may_have_a_codec_of_its_own(of_client: KafkaCodec, wanted: Kafk
 def test_compressed_batches_are_bounded(of_client: KafkaCodec) -> None:
     sent = batch_of([Record(0, NOW, None, bytes(50_000), [])], of_client)
     assert prepare_entries(sent, Plan(60_000), NOW)[0].record_count == 1
+    assert prepare_entries(sent, Plan(7_000), NOW)[0].record_count == 1
     with pytest.raises(BatchTooLarge):
-        prepare_entries(sent, Plan(10_000), NOW)
+        prepare_entries(sent, Plan(6_000), NOW)
 
 
 # --- what is refused

@@ -54,6 +54,10 @@ class Opener:
     def __init__(self) -> None:
         self.readers = CatchUpReaders(4, 30, Metrics().storage)
         self.may_open = asyncio.Event()
+        self.may_look = asyncio.Event()
+        self.looked: list[Position] = []
+        """Last chunks of which those before were looked for."""
+        self.before: list[Entry] = []
         self.error: Exception | None = None
         self.opened: list[Scripted] = []
         self.asked = 0
@@ -65,7 +69,12 @@ class Opener:
             raise self.error
         self.opened.append(Scripted())
         reader, maker = cast(Reader, self.opened[-1]), BatchMaker(1 << 20)
-        return CatchUpReader(reader, 0, maker, lambda batch: batch, WorkerThreads(1))
+        return CatchUpReader(reader, 0, maker, lambda batch: batch, WorkerThreads(1), self.earlier)
+
+    async def earlier(self, last: Entry) -> list[Entry]:
+        await self.may_look.wait()
+        self.looked.append(last.position)
+        return self.before
 
     def read(self, offset: int = 0, max_bytes: int = 1) -> asyncio.Task[list[Batch]]:
         return asyncio.create_task(self.readers.read("p", offset, max_bytes, 10.0, self.make))
@@ -214,6 +223,49 @@ async def test_who_waits_is_told_that_the_reader_is_closed(opener: Opener) -> No
     await opener.readers.close()
     with pytest.raises(ClientClosed):
         await waiting
+
+
+def chunk(number: int, offset: int) -> Entry:
+    """One of two chunks of a message."""
+    metadata = MessageMetadata(
+        producer_name="p", sequence_id=0, publish_time=1, uuid="u", chunk_id=number, num_chunks_from_msg=2,
+        total_chunk_msg_size=2,
+    )  # fmt: skip
+    return Entry(Position(1, offset), offset, None, metadata, memoryview(b"%d" % number), 100)
+
+
+async def test_what_is_before_a_reader_is_read_when_a_message_of_it_ends(opener: Opener) -> None:
+    reader = await opener.begun(0, max_bytes=1 << 20)
+    opener.before = [chunk(0, -1)]
+    reader.entries.put_nowait(chunk(1, 1))
+    reader.bring(2)
+    await turns()
+    reading = opener.read(1, 1 << 20)
+    await turns()
+    assert not reading.done(), "what follows the message came before it"
+    opener.may_look.set()
+    (first, *_) = await reading
+    assert [one.value for one in entries.records_of(first.kafka())] == [b"01"]
+    await turns()
+    found = await opener.read(1, 1 << 20)
+    assert [batch.base for batch in found] == [1, 2]
+    assert opener.looked == [Position(1, 1)]
+
+
+async def test_what_is_read_while_the_next_entry_is_waited_for_stays_before_it(opener: Opener) -> None:
+    """The reader waits for an entry, and a read takes the one that has come, which has to wait."""
+    reader = await opener.begun(0, max_bytes=1 << 20)
+    opener.before = [chunk(0, -1)]
+    await turns()  # it waits for the next entry
+    reader.entries.put_nowait(chunk(1, 1))
+    assert opener.readers.read_nowait("p", 1, 1 << 20) is None, "the last chunk was taken without the first"
+    reader.bring(2)
+    await turns()
+    reader.bring(3)
+    opener.may_look.set()
+    await turns()
+    found = await opener.read(1, 1 << 20)
+    assert [batch.base for batch in found] == [1, 2, 3]
 
 
 async def test_readers_that_meet_hold_what_they_read_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from bridge.pulsar.consumer import Reader
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.types import EARLIEST, ClientClosed, Entry, Position
 from bridge.runtime.futures import FutureWaiter
+from bridge.storage import entries
 from bridge.storage.read.batches import BatchMaker
 from bridge.storage.read.cache import Cache
 from bridge.storage.read.log_end import LogEnd
@@ -55,7 +56,13 @@ class Partition:
         self.failures: list[BridgeError] = []
         cache = Cache(1 << 30, Metrics().storage)
         reader = cast(Reader, self.reader)
-        self.tail = Tail(reader, self.end, cache, BatchMaker(1 << 20), self.failures.append, reached)
+        self.before: list[Entry] = []
+        """What is stored before the reader begins."""
+        self.tail = Tail(reader, self.end, cache, BatchMaker(1 << 20), self.failures.append, reached, self.earlier)
+
+    async def earlier(self, last: Entry) -> list[Entry]:
+        await asyncio.sleep(0)
+        return self.before
 
     async def receive(self, one: Entry) -> None:
         """The reader brings an entry."""
@@ -164,3 +171,41 @@ async def test_offsets_that_go_back_mean_another_topic(partition: Partition) -> 
     await partition.receive(entry(0, ledger=7))
     assert [type(error) for error in partition.failures] == [TopicRecreated]
     assert not partition.tail.is_running
+
+
+def chunk(number: int, total: int, offset: int, entry_id: int) -> Entry:
+    """A chunk of one byte."""
+    metadata = MessageMetadata(
+        producer_name="p", sequence_id=0, publish_time=1, uuid="u", chunk_id=number, num_chunks_from_msg=total,
+        total_chunk_msg_size=total,
+    )  # fmt: skip
+    return Entry(Position(1, entry_id), offset, None, metadata, memoryview(b"%d" % number), 100)
+
+
+async def test_a_tail_opened_within_a_message_reads_what_is_before_it() -> None:
+    partition = Partition(reached=Position(1, 0))
+    await asyncio.sleep(0)
+    partition.before = [chunk(0, 3, 0, 0), chunk(1, 3, 1, 1)]
+    last = chunk(2, 3, 2, 2)
+    partition.tail.add_appended(2, last)  # ahead of the reader
+    await partition.receive(chunk(1, 3, 1, 1))
+    assert partition.bases(1) == [1], "the last chunk was taken without the first"
+    await partition.receive(last)
+    assert partition.bases(1) == [1, 2]
+    (whole,) = partition.tail.slice(2, 1) or []
+    assert [one.value for one in entries.records_of(whole.kafka())] == [b"012"]
+
+
+async def test_what_is_acknowledged_while_a_tail_looks_back_comes_after_it() -> None:
+    partition = Partition(reached=Position(1, 0))
+    await asyncio.sleep(0)
+    partition.before = [chunk(0, 2, 0, 0)]
+    last, following = chunk(1, 2, RECORDS - 1, 1), entry(1)
+    following.position = Position(1, 2)
+    partition.reader.entries.put_nowait(last)
+    await asyncio.sleep(0)  # it looks back now
+    await partition.acknowledge(following)
+    assert partition.bases(RECORDS - 1) == []
+    await partition.receive(following)
+    assert partition.bases(RECORDS - 1) == [RECORDS - 1, RECORDS]
+    assert not partition.failures
