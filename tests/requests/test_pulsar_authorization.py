@@ -184,6 +184,7 @@ async def test_who_asks_for_its_offsets_once_is_not_answered_while_pulsar_does_n
             await api.rights.check(offset_fetch.Request(groups=[group]), checks, not_handled)
         assert isinstance(caught.value, Unanswered) is alice.is_librdkafka
         answer = api.failure(offset_fetch.Request(groups=[group]), caught.value.code, "", 9)
+        assert answer is not None
         assert [one.error_code for one in answer.groups] == [ErrorCode.NOT_COORDINATOR]
 
 
