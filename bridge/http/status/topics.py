@@ -15,7 +15,7 @@ from bridge.errors import BridgeError
 from bridge.http.status.groups import GroupLags
 from bridge.http.status.lately import Lately
 from bridge.http.status.table import Row, Value, cut
-from bridge.runtime.futures import in_turns, loop_time
+from bridge.runtime.futures import in_chunks, in_turns, loop_time
 from bridge.storage.topics.configs import ConfigSource
 from bridge.storage.topics.topic import Topic
 
@@ -73,7 +73,9 @@ async def own_rows(node: "ObservedNode", growth: Growth, lags: GroupLags) -> lis
     made: dict[str, Row] = {}
     for services in node.services():
         prefix = "" if services.is_own else services.name + "/"
-        async for topic in in_turns(list(services.topics.known())):
+        # those with nothing to tell are passed over at once: on a machine that is full each turn may be long
+        told = [one for one in services.topics.known() if one.logs or node.metrics.topics.find(prefix + one.name)]
+        async for topic in in_turns(told):
             row = _own_row(topic, prefix + topic.name, node, growth)
             if row is not None:
                 made[prefix + topic.name] = row
@@ -194,14 +196,9 @@ class Catalogue:
     async def rows(self, told: Iterable[Iterable[Mapping[str, Any]]]) -> list[Row]:
         """One row for each topic; `told`: the rows of each node."""
         made: dict[str, dict[str, Value]] = {name: {"name": name, **_NOTHING} for name in self._names}
-        async for row in in_turns([row for rows in told for row in rows]):
-            into = made.setdefault(row["name"], {"name": row["name"], **_NOTHING})
-            into["partitions"] = max(int(row.get("partitions") or 0), int(into["partitions"] or 0)) or None
-            for column in _SUMS:
-                value = row.get(column)
-                if value is not None:
-                    before = into[column]
-                    into[column] = value if not isinstance(before, int | float) else before + value
+        async for some in in_chunks([row for rows in told for row in rows]):
+            for row in some:
+                _add(made.setdefault(row["name"], {"name": row["name"], **_NOTHING}), row)
         return list(made.values())
 
     def finish(self, row: Row) -> Row:
@@ -307,6 +304,16 @@ class Catalogue:
 
 
 _NOTHING: Final[Mapping[str, None]] = dict.fromkeys((*COLUMNS[1:], "counted"))
+
+
+def _add(into: dict[str, Value], row: Mapping[str, Any]) -> None:
+    """Add what one node tells of a topic to what the others do."""
+    into["partitions"] = max(int(row.get("partitions") or 0), int(into["partitions"] or 0)) or None
+    for column in _SUMS:
+        value = row.get(column)
+        if value is not None:
+            before = into[column]
+            into[column] = value if not isinstance(before, int | float) else before + value
 
 
 def _partition(
