@@ -43,7 +43,8 @@ def test_what_is_refused_is_said_of_each_and_the_others_are_done(bridge: BridgeT
     run("topic", "create", there, *at)
     code, lines, complaint = run("topic", "create", there, new, *at)
     assert (code, lines) == (1, [f"{new} created"])
-    assert complaint == f"bridge: {there}: TOPIC_ALREADY_EXISTS: Topic '{there}' already exists.\n"
+    exists, hint = f"Topic '{there}' already exists.", "`bridge topic config` and `bridge topic grow` change it"
+    assert complaint == f"bridge: {there}: TOPIC_ALREADY_EXISTS: {exists}; {hint}\n"
     code, _, complaint = run("topic", "config", there, "no.such=1", *at)
     assert (code, complaint) == (
         1,
