@@ -60,24 +60,12 @@ _GAP = (
 _PROPERTIES = "storage/topic_properties.py"
 
 _SHARES = "test_share_nodes", "test_what_was_accepted_is_not_given_again"
-_SHARES_AT_ONE_ADDRESS = "test_share_nodes", "test_what_was_accepted_behind_one_address_is_not_given_again"
 
 RULES_OF_NODES = (
     Mutation(
         "a leader of share partitions is not fenced by a later one", "groups/share/state_records.py",
         "    if leader_epoch < state.leader_epoch:\n", "    if False:\n", *_SHARES,
         (("groups/share/state_records.py", "    if leader_epoch != state.leader_epoch:\n", "    if False:\n"),),
-    ),
-    Mutation(
-        "a coordinator that leads share partitions keeps states of groups that it has lost", "shares/partitions.py",
-        "        for name in [one for one in (*self._led, *self._opening) if lost(one.group_id)]:\n"
-        "            self.changed(*name)\n", "",
-        *_SHARES_AT_ONE_ADDRESS,
-    ),
-    Mutation(
-        "tasks of streams groups are free before their member has given them back", "groups/streams/reconcile.py",
-        "        for held in (other.assigned, other.revoking):\n", "        for held in (other.assigned,):\n",
-        "test_streams_nodes", "test_no_task_is_worked_on_twice_and_all_are_given_out_at_last",
     ),
     Mutation(
         "a leader of share partitions goes by what the coordinator has said at any time", "shares/partition.py",
