@@ -19,6 +19,7 @@ from bridge.storage.mark_signer import MarkSecret, MarkSigner
 from bridge.storage.read.batches import BatchMaker, ForeignEntries
 from bridge.storage.read.cache import Cache
 from bridge.storage.read.catch_up import CatchUpReaders
+from bridge.storage.read.chunks import ChunkMemory
 from bridge.storage.visibility import NoOutcomes, Outcomes
 from bridge.telemetry.metrics import StorageMetrics
 from bridge.telemetry.traffic import TrafficTable
@@ -60,6 +61,7 @@ class Storage:
     """Before the names of topics in metrics: the namespace, of one that is not the bridge's own."""
     threads: WorkerThreads = field(default_factory=WorkerThreads)
     conversion_memory: ConversionMemory = field(default_factory=ConversionMemory)
+    chunk_memory: ChunkMemory = field(default_factory=ChunkMemory)
     may_send: asyncio.Event = field(default_factory=set_event)
     """While it is not set, no producer of a partition opens or comes back: so nothing is sent again."""
     far_searches: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(4))
@@ -92,4 +94,4 @@ class Storage:
         """A maker of the batches of one reader of a partition, for consumers."""
         strangers = ForeignEntries(topic, signer, self.client.metrics.corrupt_entries.inc)
         compress = self.settings.storage.fetch_compression == "producer"
-        return BatchMaker(self.largest_batch, compress=compress, strangers=strangers)
+        return BatchMaker(self.largest_batch, compress=compress, strangers=strangers, memory=self.chunk_memory)

@@ -20,6 +20,7 @@ from bridge.storage.append.preparation import Plan, PreparedEntry, prepare_entri
 from bridge.storage.entries import TimeMark
 from bridge.storage.mark_signer import MarkSecret, MarkSigner
 from bridge.storage.read.batches import BatchMaker, ForeignEntries, kafka_batches
+from bridge.storage.read.chunks import ChunkMemory
 from bridge.storage.visibility import Identity, Transaction
 from tests.codec.samples import NOW, not_negative
 
@@ -243,6 +244,26 @@ def test_a_message_above_the_limit_is_an_error_if_the_bridge_has_written_it() ->
     strangers = ForeignEntries("t", MarkSigner(MarkSecret(), "t"), lambda: None)
     maker = BatchMaker(90, strangers=strangers)
     assert [entries.records_of(maker.make(one).kafka()) for one in pieces] == [[], []]
+
+
+async def test_all_readers_together_hold_so_many_bytes_of_messages_that_do_not_end() -> None:
+    memory = ChunkMemory(most=100)
+    makers = [BatchMaker(1000, memory=memory) for _ in range(3)]
+    for number, maker in enumerate(makers):
+        maker.make(chunk(0, 2, b"x" * 40, number))
+        maker.make(chunk(0, 2, b"y" * 40, 10 + number, "other"))
+    assert memory.held <= 100
+    last = chunk(1, 2, b"z", 20)
+    assert makers[2].lacks_earlier(last)
+
+    async def earlier(last: Entry) -> list[Entry]:
+        return [chunk(0, 2, b"x" * 40, 2)]
+
+    await makers[2].read_earlier(last, earlier)  # what has ended is put together all the same
+    assert [one.value for one in entries.records_of(makers[2].make(last).kafka())] == [b"x" * 40 + b"z"]
+    assert memory.held <= 100
+    del makers, maker
+    assert memory.held == 0
 
 
 def test_strangers_chunks_never_become_part_of_the_bridge_s_messages() -> None:

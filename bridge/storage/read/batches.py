@@ -15,7 +15,7 @@ from bridge.runtime.threads import WorkerThreads
 from bridge.storage import entries
 from bridge.storage.mark_signer import MarkSigner
 from bridge.storage.offsets import span
-from bridge.storage.read.chunks import ChunkAssembler, is_chunk, is_last_chunk
+from bridge.storage.read.chunks import ChunkAssembler, ChunkMemory, is_chunk, is_last_chunk
 from bridge.storage.visibility import Transaction
 from bridge.telemetry import log
 
@@ -273,14 +273,26 @@ class ControlBatch:
 class BatchMaker:
     """Makes the batches of one reader. The record of a chunked message is with its last chunk, and needs the others."""
 
-    def __init__(self, limit: int, *, compress: bool = False, strangers: ForeignEntries | None = None) -> None:
-        """`strangers`: judges entries that cannot be read; without it all are errors."""
+    def __init__(
+        self,
+        limit: int,
+        *,
+        compress: bool = False,
+        strangers: ForeignEntries | None = None,
+        memory: ChunkMemory | None = None,
+    ) -> None:
+        """`strangers`: judges entries that cannot be read; without it all are errors. `memory`: for chunks, of all
+        readers."""
         self._limit = limit
         self._compress = compress
         self._strangers = strangers
         self.next = -1
         """Where the last entry that it made ended; −1 before the first."""
-        self._chunks = ChunkAssembler(limit) if strangers is None else ChunkAssembler(limit, strangers.is_own_chunk)
+        self._chunks = (
+            ChunkAssembler(limit, memory=memory)
+            if strangers is None
+            else ChunkAssembler(limit, strangers.is_own_chunk, memory)
+        )
 
     def make_single(self, entry: Entry) -> Batch:
         """The batch of an entry that was read by itself: a chunk has no record then, but it has its offsets."""
@@ -293,8 +305,9 @@ class BatchMaker:
 
     async def read_earlier(self, entry: Entry, read: EarlierChunks) -> None:
         """Take in the chunks before this last one, as far as they are still there."""
-        for chunk in await read(entry):
-            self._chunks.feed(chunk)
+        async with self._chunks.memory.reads:
+            for chunk in await read(entry):
+                self._chunks.feed(chunk, is_wanted=True)
 
     def make(self, entry: Entry) -> Batch:
         """The batch of the reader's next entry; a chunk has a record if it is the last, and all before it are read."""

@@ -7,13 +7,18 @@ A reader may begin in the midst of a message, or have dropped the first chunks o
 again when its last one comes (`Search.earlier_chunks`): what stands between the chunks is no reason to miss the record.
 """
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import Final
 
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.types import Entry
 
 _MAX_PARTIAL_MESSAGES = 16  # messages assembled at the same time; Pulsar's own consumers allow 10
+MOST_HELD: Final = 64 * 1024 * 1024
+"""Bytes of messages that are not complete, of all readers of a process."""
+_READS: Final = 2
 
 
 def is_chunk(metadata: MessageMetadata) -> bool:
@@ -26,6 +31,20 @@ def is_last_chunk(metadata: MessageMetadata) -> bool:
     return is_chunk(metadata) and metadata.chunk_id + 1 == metadata.num_chunks_from_msg
 
 
+class ChunkMemory:
+    """What the readers of a process hold of messages that are not complete.
+
+    Whoever may write to a topic can begin messages and never end them. Beyond `most` bytes the reader that takes more
+    drops what it has waited for longest, and reads it again when its last chunk comes.
+    """
+
+    def __init__(self, most: int = MOST_HELD) -> None:
+        self.most = most
+        self.held = 0
+        self.reads = asyncio.Semaphore(_READS)
+        """So many messages are read again at once: each is held whole meanwhile."""
+
+
 class ChunkAssembler:
     """Collects the chunks that one reader receives, in log order.
 
@@ -33,16 +52,26 @@ class ChunkAssembler:
     that comes again is the same, or a stranger's copy. Of others the newest first one counts, as for Pulsar's clients.
     """
 
-    def __init__(self, limit: int, is_own: Callable[[MessageMetadata], bool] = lambda _: False) -> None:
+    def __init__(
+        self, limit: int, is_own: Callable[[MessageMetadata], bool] = lambda _: False, memory: ChunkMemory | None = None
+    ) -> None:
         """`limit`: the most bytes of all messages that are not complete, and so of one; `is_own`: whether the bridge
-        has written a chunk."""
+        has written a chunk; `memory`: what all readers together may hold."""
         self._limit = limit
         self._is_own = is_own
+        self.memory = memory or ChunkMemory()
         self._size = 0
         self._partial: OrderedDict[tuple[str, bool], list[memoryview]] = OrderedDict()
 
-    def feed(self, entry: Entry) -> list[memoryview] | None:
-        """Add a chunk; the last one returns the whole payload, still compressed and in pieces, the others None."""
+    def __del__(self) -> None:
+        """Its reader is gone."""
+        self.memory.held -= self._size
+
+    def feed(self, entry: Entry, *, is_wanted: bool = False) -> list[memoryview] | None:
+        """Add a chunk; the last one returns the whole payload, still compressed and in pieces, the others None.
+
+        `is_wanted`: the last one has come, and is fed next.
+        """
         metadata = entry.metadata
         key = self._key(metadata)
         if metadata.chunk_id == 0 and not (key[1] and key in self._partial):
@@ -58,10 +87,15 @@ class ChunkAssembler:
             return None
         pieces.append(entry.payload)
         self._size += len(entry.payload)
+        self.memory.held += len(entry.payload)
         self._partial.move_to_end(key)
-        while self._size > self._limit:  # those that wait for the longest time first
+        is_complete = is_last_chunk(metadata)
+        # those that wait for the longest time first
+        while self._size > self._limit or (
+            self.memory.held > self.memory.most and self._partial and not is_wanted and not is_complete
+        ):
             self._drop(next(iter(self._partial)))
-        if key not in self._partial or not is_last_chunk(metadata):
+        if key not in self._partial or not is_complete:
             return None
         return self._drop(key)
 
@@ -77,5 +111,7 @@ class ChunkAssembler:
 
     def _drop(self, key: tuple[str, bool]) -> list[memoryview]:
         pieces = self._partial.pop(key, [])
-        self._size -= sum(map(len, pieces))
+        size = sum(map(len, pieces))
+        self._size -= size
+        self.memory.held -= size
         return pieces
