@@ -32,7 +32,7 @@ COPY config/bridge.toml /etc/bridge/bridge.toml
 # a number, so that Kubernetes can see that it is not root
 USER 10001:10001
 ENV PATH=/opt/bridge/bin:$PATH PYTHONUNBUFFERED=1
-EXPOSE 9092 9308
+EXPOSE 9092 7092
 STOPSIGNAL SIGTERM
 # Nothing is written, so the root file system may be read-only: `docker run --read-only --cap-drop ALL`.
 HEALTHCHECK --interval=10s --timeout=10s --start-period=10s \

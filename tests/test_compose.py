@@ -75,7 +75,7 @@ def test_the_bridges_accept_the_settings_they_are_given(name: str) -> None:
     served = {outside.listen.port, Address.parse(settings.http.listen).port}
     assert container_ports(name) <= served
     assert outside.told(outside.listen.port) == Address(
-        "localhost", next(iter(container_ports(name) & served - {9308}))
+        "localhost", next(iter(container_ports(name) & served - {7092}))
     )
     assert inside.told(inside.listen.port) == Address(name, inside.listen.port)
     assert Address.parse(settings.cluster.internal_advertised).host == name

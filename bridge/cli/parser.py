@@ -194,7 +194,7 @@ def _add_import(parser: argparse.ArgumentParser) -> tuple[argparse.ArgumentParse
 
 
 def _add_standalone(parser: argparse.ArgumentParser) -> None:
-    for name, default in (("kafka", "9092"), ("http", "9308"), ("pulsar", "6650")):
+    for name, default in (("kafka", "9092"), ("http", "7092"), ("pulsar", "6650")):
         parser.add_argument(f"--{name}-port", type=_port, metavar="N", help=f"instead of {default}; 0 for any free one")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--data-dir", type=Path, metavar="D", help="where Pulsar keeps its data between runs")

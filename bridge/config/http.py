@@ -19,7 +19,7 @@ def is_bearer_token(text: str) -> bool:
 class HttpSettings:
     """The operator's side: metrics and health."""
 
-    listen: str = address("127.0.0.1:9308")
+    listen: str = address("127.0.0.1:7092")
     ssl_certificate_file: str = readable_file()
     ssl_key_file: str = secret_file()
     ssl_keystore_file: str = secret_file()

@@ -150,7 +150,7 @@ class Standalone:
         chosen: list[int] = []
         for option in (
             PortOption("--kafka-port", 9092, self._options.kafka_port),
-            PortOption("--http-port", 9308, self._options.http_port),
+            PortOption("--http-port", 7092, self._options.http_port),
             PortOption("--pulsar-port", 6650, self._options.pulsar_port),
             PortOption("--pulsar-http-port", 8080),
         ):

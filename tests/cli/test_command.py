@@ -64,7 +64,7 @@ def test_wrong_usage_is_told(arguments: tuple[str, ...], said: str) -> None:
 @pytest.mark.parametrize("command", ["run", "check"])
 def test_wrong_settings_are_told_in_one_line(command: str, tmp_path: Path) -> None:
     config = tmp_path / "bridge.toml"
-    config.write_text("[http]\nport = 9308\n")
+    config.write_text("[http]\nport = 7092\n")
     done = bridge(command, "--config", str(config))
     known = ", ".join(HttpSettings.__dataclass_fields__)
     assert (done.returncode, done.stderr) == (2, f"bridge: {config}: unknown setting http.port; known are {known}\n")

@@ -206,11 +206,11 @@ def test_openshift_chooses_the_user() -> None:
 @pytest.mark.parametrize(
     ("name", "warnings"),
     [
-        ("default", ["PLAINTEXT is PLAINTEXT", "every pod, and whoever else", "port 9308 is open"]),
+        ("default", ["PLAINTEXT is PLAINTEXT", "every pod, and whoever else", "port 7092 is open"]),
         ("full", ["INSIDE is PLAINTEXT"]),
         (
             "openshift",
-            ["INSIDE is SASL_PLAINTEXT", "OUTSIDE is SASL_PLAINTEXT", "enabled is false", "port 9308 is open"],
+            ["INSIDE is SASL_PLAINTEXT", "OUTSIDE is SASL_PLAINTEXT", "enabled is false", "port 7092 is open"],
         ),
     ],
 )

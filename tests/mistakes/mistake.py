@@ -32,7 +32,7 @@ class Place:
         self.directory = directory
         self.names: dict[str, str] = {}
         """What a run has by chance, and how the page has it."""
-        self.kafka, self.http = self.port(9092), self.port(9308)
+        self.kafka, self.http = self.port(9092), self.port(7092)
         self.pulsar = PulsarAddress("pulsar://127.0.0.1:1", "http://127.0.0.1:1")
         self.namespace = "public/default"
 

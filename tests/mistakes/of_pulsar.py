@@ -59,7 +59,7 @@ def _beside_another(place: Place, text: str) -> str:
     first = text.format(f'listen = "127.0.0.1:{place.kafka}"\n', '"bridge-0"')
 
     def start_the_second(_: str) -> None:
-        place.http = place.port(9308)
+        place.http = place.port(7092)
         said.append(place.start(text.format(f'listen = "127.0.0.1:{place.port(9092)}"\n', '"bridge-1"')))
 
     place.served(first, start_the_second)

@@ -115,7 +115,7 @@ class Deployed:
         self._file.write_text(
             _edited(text, {
                 "SASL_SSL://0.0.0.0:9093": f"SASL_SSL://{HOST}:{kafka}", "kafka.example:9093": f"{HOST}:{kafka}",
-                "0.0.0.0:9308": f"{HOST}:{http}", "/etc/bridge/": f"{where}/",
+                "0.0.0.0:7092": f"{HOST}:{http}", "/etc/bridge/": f"{where}/",
                 "pulsar+ssl://pulsar.example:6651": self.secured.tls_service_url,
                 "https://pulsar.example:8443": self.secured.tls_admin_url,
                 'tenant = "kafka"': f'tenant = "{self.tenant}"', '"kafka/orders-bridge"': f'"{self.state}"',
@@ -141,7 +141,7 @@ class Deployed:
                 "//0.0.0.0:9093": f"//{HOST}:{kafka}", "$(POD_NAME).kafka.example:9093": f"{HOST}:{kafka}",
                 "//0.0.0.0:9092": f"//{HOST}:{inside}",
                 "$(POD_NAME).bridge-nodes.kafka.svc.cluster.local:9092": f"{HOST}:{inside}",
-                "0.0.0.0:9308": f"{HOST}:{http}", "$(POD_NAME)": "bridge-0", "/etc/bridge-secrets/": f"{where}/",
+                "0.0.0.0:7092": f"{HOST}:{http}", "$(POD_NAME)": "bridge-0", "/etc/bridge-secrets/": f"{where}/",
                 "pulsar+ssl://pulsar.example:6651": self.secured.tls_service_url,
                 "https://pulsar.example:8443": self.secured.tls_admin_url,
                 '"BRIDGE_PULSAR_TENANT": "kafka"': f'"BRIDGE_PULSAR_TENANT": "{self.tenant}"',

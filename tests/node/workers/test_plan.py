@@ -68,7 +68,7 @@ def test_a_share_of_nothing_is_told() -> None:
 
 @pytest.mark.parametrize(
     ("first", "said"),
-    [(9091, "kafka.listen has 9092"), (9307, "http.listen has 9308"), (65_535, "65535 to 65536, above 65535")],
+    [(9091, "kafka.listen has 9092"), (7091, "http.listen has 7092"), (65_535, "65535 to 65536, above 65535")],
 )
 def test_ports_that_cannot_be_had_are_told(first: int, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
@@ -132,7 +132,7 @@ def test_a_listener_may_have_ports_of_its_own() -> None:
     [
         (9093, r"listener.OUTSIDE.worker_port = 9093: .* 9093 to 9095, of which the workers' INSIDE has 9093"),
         (9089, r"of which OUTSIDE of kafka.listeners has 9091"),
-        (9307, r"of which http.listen has 9308"),
+        (7091, r"of which http.listen has 7092"),
         (65_534, r"65534 to 65536, above 65535"),
     ],
 )
