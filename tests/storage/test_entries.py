@@ -15,6 +15,7 @@ from bridge.errors import CorruptEntry, KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import Entry, Position
+from bridge.runtime.threads import WorkerThreads
 from bridge.storage import entries
 from bridge.storage.append.preparation import Plan, PreparedEntry, prepare_entries
 from bridge.storage.entries import TimeMark
@@ -264,6 +265,16 @@ async def test_all_readers_together_hold_so_many_bytes_of_messages_that_do_not_e
     assert memory.held <= 100
     del makers, maker
     assert memory.held == 0
+
+
+@pytest.mark.parametrize("time", [1 << 63, (1 << 64) - 1])
+async def test_the_time_of_a_strangers_chunk_is_one_that_a_mark_can_have(time: int) -> None:
+    """It goes into what the bridge's next entries say of those before them, which it must be able to read."""
+    for fields in ({"event_time": time}, {"publish_time": time}):
+        one = native(b"x", 5, uuid="u", num_chunks_from_msg=2, total_chunk_msg_size=2, **fields)
+        newest = await BatchMaker(LIMIT).make_single(one).newest(WorkerThreads(1))
+        written = stored(prepared(kafka_batch([record()])), newest, 6)
+        assert entries.time_mark_in(entries.mark_text(written.metadata) or "").newest == newest
 
 
 def test_strangers_chunks_never_become_part_of_the_bridge_s_messages() -> None:

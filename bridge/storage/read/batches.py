@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from bridge import codec
-from bridge.codec import CONTROL, NO_PRODUCER, NO_TIMESTAMP, TRANSACTIONAL, Rebuild, Record
+from bridge.codec import CONTROL, NO_PRODUCER, NO_TIMESTAMP, TRANSACTIONAL, Rebuild, Record, timestamp_of
 from bridge.errors import CorruptEntry
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.types import Entry, Position
@@ -229,7 +229,8 @@ class Batch:
     async def newest(self, threads: WorkerThreads) -> int:
         """The newest of its records' timestamps."""
         if self._entry is not None and self._payload is None:  # a single chunk
-            return self._entry.metadata.event_time or self._entry.metadata.publish_time
+            metadata = self._entry.metadata
+            return timestamp_of(metadata.event_time, Rebuild(self.base, 1, metadata.publish_time))
         await self.convert(threads)
         return entries.summary(self.kafka())[0] if self.kafka() else NO_TIMESTAMP
 
