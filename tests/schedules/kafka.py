@@ -280,10 +280,10 @@ def log_of(world: World, topic: str) -> list[LogRecord]:
             stored.position, stored.index, stored.at_ms, stored.metadata, memoryview(payload), len(stored.body)
         )
         if is_chunk(stored.metadata):
-            pieces = chunks.feed(entry)
-            if pieces is None:
+            whole = chunks.feed(entry)
+            if whole is None:
                 continue
-            payload = b"".join(pieces)
+            payload = whole
         data = entries.to_kafka(entry, stored.base, payload, 1 << 26)
         found += [
             LogRecord(record.offset, record.timestamp, bytes(record.value or b""), stored.sequence)

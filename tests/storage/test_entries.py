@@ -267,6 +267,42 @@ async def test_all_readers_together_hold_so_many_bytes_of_messages_that_do_not_e
     assert memory.held == 0
 
 
+async def test_strangers_last_chunks_without_a_beginning_stop_no_reader_and_are_looked_for_a_few_times() -> None:
+    maker = BatchMaker(LIMIT, strangers=ForeignEntries("t", MarkSigner(MarkSecret(), "t"), lambda: None))
+    looked = 0
+
+    async def earlier(last: Entry) -> list[Entry]:
+        nonlocal looked
+        looked += 1
+        if last.metadata.uuid == "found":
+            return [chunk(0, 2, b"a", 0, "found")]
+        raise CorruptEntry("the first chunk is too far before it")
+
+    for number, uuid in enumerate(("u", "v", "found", *"abcdefgh")):
+        last = chunk(1, 2, b"b", 10 + number, uuid)
+        if maker.lacks_earlier(last):
+            await maker.read_earlier(last, earlier)
+        assert bool(maker.make(last).kafka()) == (uuid == "found")
+    assert looked == 3 + 4
+
+
+def test_chunks_hold_no_more_memory_than_is_counted() -> None:
+    """A few bytes of payload may stand in much memory: a frame with long metadata, or a whole record's."""
+    memory = ChunkMemory()
+    maker = BatchMaker(LIMIT, memory=memory)
+    received = bytearray(b"x" * 50_000)
+    one = chunk(0, 3, b"", 0)
+    view = memoryview(received)[:1]
+    batch = maker.make(replace(one, payload=view, size=len(received)))
+    view.release()
+    del one
+    assert (batch.size, memory.held) == (len(received) - 1, 1)
+    received.clear()  # BufferError if any of it were held
+    for number in range(1, 2000):
+        maker.make(chunk(number, 1 << 30, b"", number))
+    assert memory.held == 1
+
+
 @pytest.mark.parametrize("time", [1 << 63, (1 << 64) - 1])
 async def test_the_time_of_a_strangers_chunk_is_one_that_a_mark_can_have(time: int) -> None:
     """It goes into what the bridge's next entries say of those before them, which it must be able to read."""

@@ -29,7 +29,7 @@ _COMMIT_KEY, _COMMIT_VALUE = bytes((0, 0, 0, 1)), bytes(6)
 """Versions 0 of a control record's key and of the end of a transaction (KIP-98)."""
 _SLOW_MESSAGES = 10_000 if codec.TWIN == "native" else 1000
 _CHUNK_BYTES = 1024
-"""About what a chunk takes in memory whose bytes are elsewhere."""
+"""About what a chunk takes in memory at least whose bytes are elsewhere."""
 
 EarlierChunks: TypeAlias = Callable[[Entry], Awaitable[Sequence[Entry]]]
 """Reads the chunks before the last one of a message, in their order."""
@@ -102,15 +102,15 @@ class Batch:
     def __init__(
         self,
         entry: Entry,
-        payload: memoryview | list[memoryview] | None,
+        payload: memoryview | None,
         limit: int,
         *,
         compress: bool = False,
         strangers: ForeignEntries | None = None,
         fault: str = "",
     ) -> None:
-        """`payload`: the entry's, that of a whole message in its pieces; None for a chunk without it. `fault`: why it
-        is None, where it should not be."""
+        """`payload`: the entry's, or that of a whole message; None for a chunk without it. `fault`: why it is None,
+        where it should not be."""
         if entry.index is None:
             raise CorruptEntry(f"the entry at {entry.position} has no index: the broker does not expose it")
         self.base, self.next = span(entry.index, entries.message_count(entry.metadata))
@@ -118,7 +118,7 @@ class Batch:
         """From here to `next` the offsets are its own, whatever its writer says of how many it takes: the broker counts
         the messages of the command, and not those that the entry's metadata claim."""
         self.position: Position = entry.position
-        self.size = max(entry.size, _size(payload))  # about what it occupies in memory
+        self.size = max(entry.size, len(payload or b""))  # about what it occupies in memory
         if not compress and entry.metadata.compression:
             self.size = max(self.size, min(entry.metadata.uncompressed_size, limit))
         self.published_at = (
@@ -162,14 +162,12 @@ class Batch:
         if self._entry is None or self._payload is None:
             return False
         metadata, payload = self._entry.metadata, self._payload
-        if isinstance(payload, list):
-            return True
         if entries.is_kafka(metadata):
             return not entries.is_one_batch(payload)
         if entries.message_count(metadata) > _SLOW_MESSAGES:
             return True
-        if metadata.compression:  # decompression stops at the size that its writer has stated
-            return metadata.uncompressed_size > _SLOW_COMPRESSED_BYTES
+        if metadata.compression and metadata.uncompressed_size > _SLOW_COMPRESSED_BYTES:
+            return True  # decompression stops at the size that its writer has stated
         return len(payload) > _SLOW_BYTES
 
     async def convert(self, threads: WorkerThreads) -> None:
@@ -192,8 +190,7 @@ class Batch:
         try:
             if payload is None:
                 raise CorruptEntry(self._fault)
-            whole = b"".join(payload) if isinstance(payload, list) else payload
-            return entries.to_kafka(entry, self.base, whole, self._limit, compress=self._compress)
+            return entries.to_kafka(entry, self.base, payload, self._limit, compress=self._compress)
         except CorruptEntry as error:
             if self._strangers is not None and self._strangers.pass_over(entry, str(error)):
                 return self._without_records()
@@ -307,8 +304,17 @@ class BatchMaker:
     async def read_earlier(self, entry: Entry, read: EarlierChunks) -> None:
         """Take in the chunks before this last one, as far as they are still there."""
         async with self._chunks.memory.reads:
-            for chunk in await read(entry):
-                self._chunks.feed(chunk, is_wanted=True)
+            self._chunks.looked_back(entry, await self._earlier(entry, read))
+
+    async def _earlier(self, entry: Entry, read: EarlierChunks) -> Sequence[Entry]:
+        """The chunks before a last one; none where a stranger's are not found: no reader would get past it."""
+        try:
+            return await read(entry)
+        except CorruptEntry as error:
+            if self._strangers is None or self._strangers.is_own_chunk(entry.metadata):
+                raise
+            self._strangers.note(entry, str(error))
+            return ()
 
     def make(self, entry: Entry) -> Batch:
         """The batch of the reader's next entry; a chunk has a record if it is the last, and all before it are read."""
@@ -321,22 +327,17 @@ class BatchMaker:
         self.next = batch.next
         return batch
 
-    def _chunk(self, entry: Entry, payload: list[memoryview] | None) -> Batch:
-        """Its bytes are not kept beside those of the whole message."""
-        light = replace(entry, payload=memoryview(b""), size=_CHUNK_BYTES)
+    def _chunk(self, entry: Entry, payload: memoryview | None) -> Batch:
+        """Its bytes are not kept beside those of the whole message; what its metadata has is."""
+        size = max(entry.size - len(entry.payload), _CHUNK_BYTES)
+        light = replace(entry, payload=memoryview(b""), size=size)
         total = entry.metadata.total_chunk_msg_size
         is_above = payload is None and is_last_chunk(entry.metadata) and total > self._limit
         fault = f"a message of {total} bytes in chunks, {self._limit} are the most" if is_above else ""
         return self._batch(light, payload, fault)
 
-    def _batch(self, entry: Entry, payload: memoryview | list[memoryview] | None, fault: str = "") -> Batch:
+    def _batch(self, entry: Entry, payload: memoryview | None, fault: str = "") -> Batch:
         return Batch(entry, payload, self._limit, compress=self._compress, strangers=self._strangers, fault=fault)
-
-
-def _size(payload: memoryview | list[memoryview] | None) -> int:
-    if payload is None:
-        return 0
-    return sum(map(len, payload)) if isinstance(payload, list) else len(payload)
 
 
 def kafka_batches(batches: Sequence[Batch | ControlBatch], max_bytes: int) -> list[bytes]:

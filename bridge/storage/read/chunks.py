@@ -9,7 +9,7 @@ again when its last one comes (`Search.earlier_chunks`): what stands between the
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
@@ -19,6 +19,9 @@ _MAX_PARTIAL_MESSAGES = 16  # messages assembled at the same time; Pulsar's own 
 MOST_HELD: Final = 64 * 1024 * 1024
 """Bytes of messages that are not complete, of all readers of a process."""
 _READS: Final = 2
+_MAX_IN_VAIN: Final = 4
+"""So often in a row a reader looks in vain for the beginnings of strangers' messages: any entry may say that it is the
+last chunk of one, and each look reads thousands of entries."""
 
 
 def is_chunk(metadata: MessageMetadata) -> bool:
@@ -29,6 +32,16 @@ def is_chunk(metadata: MessageMetadata) -> bool:
 def is_last_chunk(metadata: MessageMetadata) -> bool:
     """Whether this entry is the last chunk of a message."""
     return is_chunk(metadata) and metadata.chunk_id + 1 == metadata.num_chunks_from_msg
+
+
+class _Partial:
+    """A message of which more is to come: its bytes so far, and of how many chunks they are."""
+
+    __slots__ = ("count", "data")
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.count = 0
 
 
 class ChunkMemory:
@@ -61,31 +74,34 @@ class ChunkAssembler:
         self._is_own = is_own
         self.memory = memory or ChunkMemory()
         self._size = 0
-        self._partial: OrderedDict[tuple[str, bool], list[memoryview]] = OrderedDict()
+        self._partial: OrderedDict[tuple[str, bool], _Partial] = OrderedDict()
+        self._in_vain = 0
 
     def __del__(self) -> None:
         """Its reader is gone."""
         self.memory.held -= self._size
 
-    def feed(self, entry: Entry, *, is_wanted: bool = False) -> list[memoryview] | None:
-        """Add a chunk; the last one returns the whole payload, still compressed and in pieces, the others None.
+    def feed(self, entry: Entry, *, is_wanted: bool = False) -> memoryview | None:
+        """Add a chunk; the last one returns the whole payload, still compressed, the others None.
 
-        `is_wanted`: the last one has come, and is fed next.
+        Its bytes are copied: they may be a few of much that would be held with them. `is_wanted`: the last one has
+        come, and is fed next.
         """
         metadata = entry.metadata
         key = self._key(metadata)
         if metadata.chunk_id == 0 and not (key[1] and key in self._partial):
             self._drop(key)
-            self._partial[key] = []
+            self._partial[key] = _Partial()
             if len(self._partial) > _MAX_PARTIAL_MESSAGES:
                 self._drop(next(iter(self._partial)))
-        pieces = self._partial.get(key)
-        if pieces is None or len(pieces) != metadata.chunk_id:
+        partial = self._partial.get(key)
+        if partial is None or partial.count != metadata.chunk_id:
             # its first chunks were not read, or it was sent twice: Pulsar's own consumers drop it as well
-            if pieces is not None and metadata.chunk_id > len(pieces):
+            if partial is not None and metadata.chunk_id > partial.count:
                 self._drop(key)
             return None
-        pieces.append(entry.payload)
+        partial.data += entry.payload
+        partial.count += 1
         self._size += len(entry.payload)
         self.memory.held += len(entry.payload)
         self._partial.move_to_end(key)
@@ -97,21 +113,32 @@ class ChunkAssembler:
             self._drop(next(iter(self._partial)))
         if key not in self._partial or not is_complete:
             return None
-        return self._drop(key)
+        self._drop(key)
+        return memoryview(partial.data)
 
     def lacks_earlier(self, entry: Entry) -> bool:
         """Whether a message would be complete with this entry, had it been read from its beginning."""
         metadata = entry.metadata
         if not is_last_chunk(metadata) or metadata.total_chunk_msg_size > self._limit:
             return False
-        return len(self._partial.get(self._key(metadata), ())) != metadata.chunk_id
+        key = self._key(metadata)
+        partial = self._partial.get(key)
+        if partial is not None and partial.count == metadata.chunk_id:
+            return False
+        return key[1] or self._in_vain < _MAX_IN_VAIN
+
+    def looked_back(self, last: Entry, found: Sequence[Entry]) -> None:
+        """Take in the chunks before this last one, as far as they are still there."""
+        if not self._is_own(last.metadata):
+            self._in_vain = 0 if found else self._in_vain + 1
+        for chunk in found:
+            self.feed(chunk, is_wanted=True)
 
     def _key(self, metadata: MessageMetadata) -> tuple[str, bool]:
         return metadata.uuid, self._is_own(metadata)
 
-    def _drop(self, key: tuple[str, bool]) -> list[memoryview]:
-        pieces = self._partial.pop(key, [])
-        size = sum(map(len, pieces))
-        self._size -= size
-        self.memory.held -= size
-        return pieces
+    def _drop(self, key: tuple[str, bool]) -> None:
+        partial = self._partial.pop(key, None)
+        if partial is not None:
+            self._size -= len(partial.data)
+            self.memory.held -= len(partial.data)

@@ -228,8 +228,8 @@ class Search:
         before the last.
         """
         count = last.metadata.chunk_id
-        for back in _CHUNKS_BACK:
-            start = await self._back(last.position, max(back, count))
+        for back in (one for one in _CHUNKS_BACK if one >= count):
+            start = await self._back(last.position, back)
             found = await self._chunks_behind(start, last)
             if found is None:
                 return []
