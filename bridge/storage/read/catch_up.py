@@ -16,6 +16,8 @@ from bridge.telemetry.metrics import StorageMetrics
 
 _MAX_AHEAD_BYTES: Final = 2 << 20
 """What one reader holds at most that its client has not asked for, beside what waits to be received."""
+_MOST_HELD: Final = 256 << 20
+"""What all readers of a process hold: an entry each is little, and a large record each is not."""
 
 
 class CatchUpReader:
@@ -60,6 +62,11 @@ class CatchUpReader:
         """Whether a read at `offset` can be served without going back."""
         end = self._batches[-1].next if self._batches else self._from
         return self._from <= offset <= end
+
+    @property
+    def size(self) -> int:
+        """The bytes that it holds."""
+        return self._size
 
     @property
     def busy(self) -> bool:
@@ -223,10 +230,12 @@ def _up_to(batches: deque[Batch], max_bytes: int) -> list[Batch]:
 
 
 class CatchUpReaders:
-    """All catch-up readers of the process, up to a limit: the least recently used is closed first."""
+    """All catch-up readers of the process, up to limits: the least recently used is closed first."""
 
-    def __init__(self, limit: int, idle_seconds: float, metrics: StorageMetrics) -> None:
+    def __init__(self, limit: int, idle_seconds: float, metrics: StorageMetrics, most_held: int = _MOST_HELD) -> None:
+        """`limit`: of them; `most_held`: of the bytes of all."""
         self._limit = limit
+        self._most_held = most_held
         self._idle = idle_seconds
         self._metrics = metrics
         self._readers: dict[CatchUpReader, object] = {}
@@ -265,6 +274,7 @@ class CatchUpReaders:
         finally:
             if reader.is_interrupted:
                 await self._close([reader])
+            self._close_beyond_most_held(reader)
 
     async def _opened(
         self, owner: object, offset: int, make: Callable[[], Awaitable[CatchUpReader]]
@@ -298,7 +308,9 @@ class CatchUpReaders:
         if reader is None:
             return None
         reader.used = asyncio.get_running_loop().time()
-        return reader.read_nowait(offset, max_bytes)
+        found = reader.read_nowait(offset, max_bytes)
+        self._close_beyond_most_held(reader)
+        return found
 
     def covers(self, owner: object, offset: int) -> bool:
         """Whether a reader of `owner` is at `offset`."""
@@ -312,13 +324,30 @@ class CatchUpReaders:
         """Close the readers of `owner` that have come to `offset`: the tail's memory serves its reads from here on."""
         if not self._readers:
             return
-        passed = [c for c, whose in self._readers.items() if whose is owner and c.covers(offset) and not c.busy]
-        if passed:
-            for reader in passed:  # at once, as closing takes a moment
-                del self._readers[reader]
-            task = asyncio.get_running_loop().create_task(self._close(passed))
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+        self._close_soon(
+            [c for c, whose in self._readers.items() if whose is owner and c.covers(offset) and not c.busy]
+        )
+
+    def _close_beyond_most_held(self, used: CatchUpReader) -> None:
+        """Close others than this one that hold too much: their clients' next reads open new ones."""
+        beyond = sum([reader.size for reader in self._readers]) - self._most_held
+        if beyond <= 0:
+            return
+        closed: list[CatchUpReader] = []
+        for reader in sorted(self._readers, key=lambda reader: reader.used):
+            if beyond > 0 and reader.size and reader is not used and not reader.busy:
+                closed.append(reader)
+                beyond -= reader.size
+        self._close_soon(closed)
+
+    def _close_soon(self, readers: list[CatchUpReader]) -> None:
+        if not readers:
+            return
+        for reader in readers:  # at once, as closing takes a moment
+            del self._readers[reader]
+        task = asyncio.get_running_loop().create_task(self._close(readers))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
     async def sweep(self) -> None:
         """Close the readers that are idle."""

@@ -268,6 +268,20 @@ async def test_what_is_read_while_the_next_entry_is_waited_for_stays_before_it(o
     assert [batch.base for batch in found] == [1, 2, 3]
 
 
+async def test_of_readers_that_hold_too_much_together_the_least_recently_used_are_closed(opener: Opener) -> None:
+    """As those of consumers of large records, each of which holds one."""
+    opener.readers = CatchUpReaders(4, 30, Metrics().storage, most_held=250)
+    opener.may_open.set()
+    reads = []
+    for number in range(4):
+        reads.append(asyncio.create_task(opener.readers.read(f"p{number}", 0, 1, 10.0, opener.make)))
+        await turns()
+        opener.opened[number].bring(0)
+        assert [batch.base for batch in await reads[number]] == [0]
+        await turns()
+    assert [one.is_closed for one in opener.opened] == [True, True, False, False]
+
+
 async def test_readers_that_meet_hold_what_they_read_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their clients ask from different offsets at the same time: each entry is kept, and converted, once."""
     topic = await bench.topic()
