@@ -209,6 +209,8 @@ class PartitionLog:
         """
         if not self._appender.will_send(large, first):
             return large
+        with translated():  # a last chunk that is stored twice is a record once, and its receipt tells the second place
+            await self._storage.deduplication.ensure(self.topic)
         *before, last = large.chunks(secrets.token_hex(8))
         under_way: deque[asyncio.Future[int]] = deque()
         try:

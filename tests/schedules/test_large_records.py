@@ -10,7 +10,7 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.storage.append.preparation import Plan, prepare_records
 from tests.schedules import faults
 from tests.schedules.asking import ask_around, move
-from tests.schedules.checks import check_partition
+from tests.schedules.checks import check_acknowledged, check_partition
 from tests.schedules.explorer import schedules
 from tests.schedules.kafka import NOW_MS, Client, batch, error_name, log_of
 from tests.schedules.leadership import Leadership
@@ -121,3 +121,20 @@ async def test_a_consumer_gets_to_the_end_behind_chunks_without_a_last_one(world
     assert found == {0: b"before", produced.offset: b"large " + b"x" * 5000}
     assert (await client.produce("t", data)).offset == produced.offset, "a repetition is not known again"
     check_partition(world, full("t"), [])
+
+
+@schedules(60)
+async def test_a_plain_producer_is_told_where_its_large_record_is(world: World) -> None:
+    """Also where Pulsar recognises nothing that comes again: a last chunk that is stored twice is a record once."""
+    world.broker.deduplicates = False
+    bridge = await started(world)
+    producer = Mixed(world, bridge, "t", "plain", request_seconds=60.0, delivery_seconds=600)
+    running = asyncio.ensure_future(producer.run())
+    for number in range(10):
+        producer.send(b"%d" % number)
+        for _ in range(3):
+            await world.sleep(0, 0.1)
+            faults.reset(world, full("t"))
+    producer.finish()
+    await world.within(600, running, "an outcome for every record")
+    check_acknowledged(log_of(world, full("t")), producer)

@@ -1,4 +1,4 @@
-"""Turns on Pulsar's deduplication for topics that idempotent producers write to.
+"""Turns on Pulsar's deduplication for topics that idempotent producers write to, or anyone large records.
 
 Nothing of them is stored before it is in force. Pulsar would not know such a batch again: when its client repeats it,
 after this process has died or through another node, it would be stored twice.
