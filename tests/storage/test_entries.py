@@ -284,6 +284,10 @@ async def test_strangers_last_chunks_without_a_beginning_stop_no_reader_and_are_
             await maker.read_earlier(last, earlier)
         assert bool(maker.make(last).kafka()) == (uuid == "found")
     assert looked == 3 + 4
+    for number in range(17):  # the first one's beginning is dropped, for those of 16 others
+        maker.make(chunk(0, 2, b"a", 100 + number, f"later{number}"))
+    assert maker.lacks_earlier(chunk(1, 2, b"b", 200, "later0")), "this reader has read its beginning"
+    assert not maker.lacks_earlier(chunk(1, 2, b"b", 200, "z"))
 
 
 def test_chunks_hold_no_more_memory_than_is_counted() -> None:

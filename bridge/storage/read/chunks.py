@@ -21,7 +21,9 @@ MOST_HELD: Final = 64 * 1024 * 1024
 _READS: Final = 2
 _MAX_IN_VAIN: Final = 4
 """So often in a row a reader looks in vain for the beginnings of strangers' messages: any entry may say that it is the
-last chunk of one, and each look reads thousands of entries."""
+last chunk of one, and each look reads thousands of entries. Not counted are those whose beginning it has read."""
+_MAX_EVICTED: Final = 1000
+_LONG: Final = 200  # characters of a uuid: a stranger's may have millions
 
 
 def is_chunk(metadata: MessageMetadata) -> bool:
@@ -75,6 +77,8 @@ class ChunkAssembler:
         self.memory = memory or ChunkMemory()
         self._size = 0
         self._partial: OrderedDict[tuple[str, bool], _Partial] = OrderedDict()
+        self._evicted: OrderedDict[tuple[str, bool], None] = OrderedDict()
+        """Messages whose beginning was read, and dropped for want of memory."""
         self._in_vain = 0
 
     def __del__(self) -> None:
@@ -93,7 +97,7 @@ class ChunkAssembler:
             self._drop(key)
             self._partial[key] = _Partial()
             if len(self._partial) > _MAX_PARTIAL_MESSAGES:
-                self._drop(next(iter(self._partial)))
+                self._evict_oldest()
         partial = self._partial.get(key)
         if partial is None or partial.count != metadata.chunk_id:
             # its first chunks were not read, or it was sent twice: Pulsar's own consumers drop it as well
@@ -110,7 +114,7 @@ class ChunkAssembler:
         while self._size > self._limit or (
             self.memory.held > self.memory.most and self._partial and not is_wanted and not is_complete
         ):
-            self._drop(next(iter(self._partial)))
+            self._evict_oldest()
         if key not in self._partial or not is_complete:
             return None
         self._drop(key)
@@ -125,17 +129,28 @@ class ChunkAssembler:
         partial = self._partial.get(key)
         if partial is not None and partial.count == metadata.chunk_id:
             return False
-        return key[1] or self._in_vain < _MAX_IN_VAIN
+        return key[1] or key in self._evicted or self._in_vain < _MAX_IN_VAIN
 
     def looked_back(self, last: Entry, found: Sequence[Entry]) -> None:
         """Take in the chunks before this last one, as far as they are still there."""
-        if not self._is_own(last.metadata):
+        key = self._key(last.metadata)
+        if key in self._evicted:
+            del self._evicted[key]
+        elif not key[1]:
             self._in_vain = 0 if found else self._in_vain + 1
         for chunk in found:
             self.feed(chunk, is_wanted=True)
 
     def _key(self, metadata: MessageMetadata) -> tuple[str, bool]:
-        return metadata.uuid, self._is_own(metadata)
+        uuid = metadata.uuid
+        return uuid if len(uuid) <= _LONG else str(hash(uuid)), self._is_own(metadata)
+
+    def _evict_oldest(self) -> None:
+        key = next(iter(self._partial))
+        self._drop(key)
+        self._evicted[key] = None
+        if len(self._evicted) > _MAX_EVICTED:
+            self._evicted.popitem(last=False)
 
     def _drop(self, key: tuple[str, bool]) -> None:
         partial = self._partial.pop(key, None)
