@@ -15,6 +15,7 @@ import sys
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Final, NamedTuple
 
 from bridge.access.security_store.store import SecurityStore
@@ -157,12 +158,13 @@ class _Reading:
             kop_s = self._names.partition(name, number, partitioned=True)
             snapshot = self._kop.snapshots.of(kop_s, properties.get(UUID_PROPERTY))
             before = self._known(topic_id(properties), number)
+            of_ids = cache(partial(self._kop.states.settles, partition=kop_s))
 
             def settles(producer_id: int, offset: int) -> Outcome:
                 known = Outcome.UNKNOWN if snapshot is None else snapshot.settles(producer_id, offset)
                 if known is Outcome.UNKNOWN and not blind:
                     # where ends were not to be seen, the records are not those of the last transaction alone
-                    known = self._kop.states.settles(producer_id, kop_s)
+                    known = of_ids(producer_id)
                 return Outcome.ABORTED if known is Outcome.UNKNOWN and offset in before else known
 
             found = outcomes.settle(settles)
