@@ -31,6 +31,11 @@ class LeftOut:
     def __contains__(self, offset: int) -> bool:
         return any(bisect_right(bounds, offset) & 1 for bounds in self.parts.values())
 
+    @property
+    def stored_runs(self) -> int:
+        """How many runs the parts have."""
+        return sum(len(bounds) // 2 for bounds in self.parts.values())
+
     def runs(self) -> list[Run]:
         """All, ascending."""
         return merged(run for bounds in self.parts.values() for run in _runs(bounds))

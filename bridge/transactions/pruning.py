@@ -71,6 +71,7 @@ class Pruning:
         """All that was stored in a partition before this time (ms) is gone, by the places that it had."""
         self._found: dict[int, frozenset[_Key]] = {}
         """By slot: of what nothing was left at the last look."""
+        self._looked_ms = 0
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -85,6 +86,10 @@ class Pruning:
 
     async def look(self) -> None:
         """Delete what was found at the last look and is found again."""
+        before, self._looked_ms = self._looked_ms, self._now()
+        if self._looked_ms < before:  # the clock was far ahead: these times are still to come
+            self._ends.clear()
+            self._gone_before.clear()
         look = _Look(self._remains, self._since, self._now)
         found, self._found = self._found, {}
         for slot in self._table.owned_slots():

@@ -13,13 +13,16 @@ from bridge.runtime.futures import FutureWaiter
 from bridge.storage import entries
 from bridge.storage.partition import PartitionLog
 from bridge.storage.read.time_lookup import TimeOffset
+from bridge.storage.visibility import Outcome
 from tests.storage.conftest import NOW, Bench, prepared
+from tests.storage.outcomes import KnownOutcomes, transaction
+from tests.support.pulsar import PulsarAddress
 
 TIMEOUT_SECONDS = 10.0
 
 
-async def read(log: PartitionLog, offset: int, max_bytes: int = 1 << 20) -> list[Record]:
-    found = await log.read(offset, max_bytes, TIMEOUT_SECONDS)
+async def read(log: PartitionLog, offset: int, max_bytes: int = 1 << 20, *, committed: bool = False) -> list[Record]:
+    found = await log.read(offset, max_bytes, TIMEOUT_SECONDS, committed=committed)
     return [record for data in found for record in entries.records_of(data)]
 
 
@@ -349,6 +352,27 @@ async def test_older_records_are_shown_only_while_it_is_known_where_the_log_star
     monkeypatch.setattr("bridge.storage.read.log_reader._MEMORY_FRESH_SECONDS", -1.0)
     assert log.read_nowait(20, 100) is None
     assert [record.offset for record in await read(log, 20, 1)] == [20, 21, 22, 23, 24]
+
+
+async def test_what_pulsar_deleted_long_ago_is_not_committed_for_being_in_memory(
+    bench: Bench, pulsar: PulsarAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That it was aborted is forgotten then."""
+    monkeypatch.setattr("bridge.storage.read.log_reader._OLD_MS", -60_000)
+    topic, outcomes, aborted = await bench.topic(), KnownOutcomes(), transaction(5)
+    log = bench.log(topic, outcomes=outcomes)
+    await log.latest()
+    await bench.append(log, prepared(3, transaction=aborted), prepared(1))
+    outcomes.decide(aborted, Outcome.ABORTED)
+    assert [record.offset for record in await read(log, 0, committed=True)] == [3]
+    assert log.read_nowait(0, 1 << 20, committed=True) is not None, "Pulsar was asked a moment ago"
+    await asyncio.to_thread(pulsar.admin, "DELETE", f"{topic.replace('://', '/')}/truncate")
+    outcomes.decide(aborted, Outcome.COMMITTED)
+    monkeypatch.setattr("bridge.storage.read.log_reader._OLD_FRESH_SECONDS", -1.0)
+    assert log.read_nowait(0, 1 << 20, committed=True) is None
+    with pytest.raises(KafkaError) as raised:
+        await read(log, 0, committed=True)
+    assert raised.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 async def test_an_idle_partition_gives_its_older_records_back_too(bench: Bench) -> None:

@@ -136,6 +136,18 @@ async def test_what_nothing_is_left_of_is_forgotten_a_day_later_at_the_second_lo
     assert site.log.written[-1].records == [("a/1000/0/1", None)]
 
 
+async def test_a_clock_that_was_ahead_for_a_while_deletes_nothing_that_is_left(site: Site) -> None:
+    await site.aborted(P0)
+    site.extents[0] = held(0, 0)
+    await site.look(after=10 * DAY)
+    site.now = BEGIN + DAY
+    identity = await site.aborted(P0)
+    site.extents[0] = held(1, 5)
+    for _ in range(4):
+        await site.look(after=DAY)
+    assert site.is_known(identity)
+
+
 async def test_what_is_left_in_one_partition_is_kept_whatever_is_gone_elsewhere(site: Site) -> None:
     identity = await site.aborted(P0, P1)
     site.extents[1] = held(0, 9)

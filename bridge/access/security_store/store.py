@@ -180,6 +180,11 @@ class SecurityStore:
         """The offsets of a partition that readers of committed records do not get; `topic_id`: hexadecimal digits."""
         return self._log.state.left_out.get((topic_id, partition))
 
+    @property
+    def left_out_runs(self) -> int:
+        """How many runs of them are stored, of all partitions."""
+        return sum(one.stored_runs for one in self._log.state.left_out.values())
+
     async def change_left_out(self, records: Sequence[Kept]) -> None:
         """Store what KoP aborted (`records.aborted_records`); SecurityUnavailable if not in time.
 

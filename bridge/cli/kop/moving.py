@@ -292,6 +292,7 @@ def _tell_json(
                     "never_ended": row.found.never_ended,
                     "unknown": row.found.unknown,
                     "taken": bool(row.found.aborted and not row.reason),
+                    "withdrawn": row.withdrawn,
                     "reason": row.reason,
                 }
                 for row in aborted.rows

@@ -4,6 +4,9 @@ A bridge goes by what this command has stored, and by nothing that it meets as i
 topic can have records left out by what looks like KoP's, or hold up readers by what looks open, once an administrator
 has run it. What it goes by itself lies in the topics as KoP would have believed it. Each topic is stored when it is
 known: of a run that was stopped a part is done, and the next one does the rest.
+
+What a run finds takes the place of what was stored, but for what it cannot tell any more: KoP's own topics are kept for
+days, and another login may see less. What was aborted stays so then.
 """
 
 import asyncio
@@ -12,6 +15,7 @@ import sys
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Final, NamedTuple
 
 from bridge.access.security_store.store import SecurityStore
@@ -28,6 +32,8 @@ from bridge.storage.topics.topic import NO_ID, UUID_PROPERTY, topic_id
 from bridge.storage.topics.topic_finder import TopicLookup
 
 _AT_ONCE: Final = 4
+_MOST_RUNS: Final = 1024 * MAX_RUNS
+"""Of all partitions together: all nodes read them at their start and every ten minutes, and hold 64 MiB of them."""
 _TELL_SECONDS: Final = 10.0
 _UNSURE: Final = "run the command again: what is stored stays so"
 THERE: Final = "is so already"
@@ -42,11 +48,13 @@ class AbortedRow(NamedTuple):
     reason: str = ""
     blind: str = ""
     """Why ends were not to be seen, if so."""
+    withdrawn: bool = False
+    """Whether something was stored before, and nothing is left out any more."""
 
     @property
     def remark(self) -> str:
         """What else there is to know."""
-        told = []
+        told = ["nothing is left out any more"] if self.withdrawn else []
         if self.found.never_ended:
             told.append(f"{self.found.never_ended} never ended: aborted, as by their time-out")
         if self.found.unknown:
@@ -130,13 +138,17 @@ class _Reading:
         rows = await gathered(
             self._partition(name, number, properties, partitions > 0) for number in range(partitions or 1)
         )
-        told = [row for row in rows if row.found.aborted or row.found.unknown or row.reason]
-        if any(row.found.runs and not row.reason for row in told):
-            known = topic_id(properties)
-            if known is None and not self._dry_run:
-                known = await lookup.id_of(name, properties)
-            told = [await self._stored(row, known) for row in told]
-        self.found.rows += told
+        known = topic_id(properties)
+        if known is None and not self._dry_run and any(row.found.runs and not row.reason for row in rows):
+            known = await lookup.id_of(name, properties)
+        stored = [await self._stored(row, known) for row in rows]
+        self.found.rows += [
+            row for row in stored if row.found.aborted or row.found.unknown or row.reason or row.withdrawn
+        ]
+
+    def _known(self, topic: uuid.UUID | None, partition: int) -> LeftOut:
+        """What is stored of a partition."""
+        return LeftOut() if topic is None else self._store.left_out(topic.hex, partition) or LeftOut()
 
     async def _partition(self, name: str, number: int, properties: Mapping[str, str], partitioned: bool) -> AbortedRow:
         async with self._places:
@@ -145,11 +157,15 @@ class _Reading:
             outcomes, blind = await read_outcomes(self._client, self._admin, topic, self._tell)
             kop_s = self._names.partition(name, number, partitioned=True)
             snapshot = self._kop.snapshots.of(kop_s, properties.get(UUID_PROPERTY))
+            before = self._known(topic_id(properties), number)
+            of_ids = cache(partial(self._kop.states.settles, partition=kop_s))
 
             def settles(producer_id: int, offset: int) -> Outcome:
                 known = Outcome.UNKNOWN if snapshot is None else snapshot.settles(producer_id, offset)
-                # where ends were not to be seen, the records are not those of the last transaction alone
-                return self._kop.states.settles(producer_id, kop_s) if known is Outcome.UNKNOWN and not blind else known
+                if known is Outcome.UNKNOWN and not blind:
+                    # where ends were not to be seen, the records are not those of the last transaction alone
+                    known = of_ids(producer_id)
+                return Outcome.ABORTED if known is Outcome.UNKNOWN and offset in before else known
 
             found = outcomes.settle(settles)
             self.found.transactions += found.transactions
@@ -163,17 +179,20 @@ class _Reading:
 
     async def _stored(self, row: AbortedRow, topic: uuid.UUID | None) -> AbortedRow:
         """`topic`: its id; None in a dry run where it has none yet."""
-        if row.reason or not row.found.runs or topic is None:
+        known = self._known(topic, row.partition)
+        if row.reason or topic is None or not (row.found.runs or known.parts):
             return row
         if topic == NO_ID:
             return row._replace(reason="the topic has no id, and none can be given")
-        known = self._store.left_out(topic.hex, row.partition) or LeftOut()
         if known.runs() == row.found.runs:
             return row._replace(reason=THERE)
+        # of a change that was stopped some parts may be missing
+        records = aborted_records(topic.hex, row.partition, row.found.runs, max(known.parts, default=-1) + 1)
+        if self._store.left_out_runs - known.stored_runs + len(row.found.runs) > _MOST_RUNS:
+            return row._replace(reason=f"more than {_MOST_RUNS:,} runs of aborted records in all topics")
         if not self._dry_run:
-            records = aborted_records(topic.hex, row.partition, row.found.runs, len(known.parts))
             await self._store.change_left_out(records)
-        return row
+        return row._replace(withdrawn=not row.found.runs)
 
     def _tell(self) -> None:
         """What was read is told on standard error, now and then: it may take hours."""

@@ -1,6 +1,7 @@
 """Reads one partition from an offset on: from memory where the batches are there, else through a reader of its own."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from math import inf
@@ -25,6 +26,10 @@ from bridge.telemetry.metrics import StorageMetrics
 
 _MEMORY_FRESH_SECONDS = 1.0
 """How long older batches are served from memory before Pulsar is asked again what it has deleted."""
+_OLD_MS = 43_200_000
+_OLD_FRESH_SECONDS = 3600.0
+"""The same of recent ones that are so old. Hours after Pulsar has deleted records, a day after they were stored, nobody
+knows any more which of them were aborted (`transactions.pruning`)."""
 _SCAN_BYTES = 1 << 20
 _LONG_RUN_BYTES = 32 << 20
 """A reader leaves off where so much follows in memory; for less it is not worth to open another one behind it."""
@@ -82,6 +87,8 @@ class LogReader:
             batches = self._read_ahead(tail, offset, max_bytes)
         if not batches:
             return None if batches is None else []
+        if committed and self._may_be_forgotten(batches):
+            return None
         readable = self._stable.visible(batches) if committed else batches
         return (kafka_batches_nowait(readable, max_bytes, until) or None) if readable else []
 
@@ -104,6 +111,9 @@ class LogReader:
             if not tail.is_running:
                 tail = await self._tails.open()
             batches = await self._batches(tail, offset, max_bytes, timeout_seconds)
+            if committed and batches and self._may_be_forgotten(batches):
+                await self._start.get_fresh(_OLD_FRESH_SECONDS)
+                self._check_start(offset)
             readable = self._stable.visible(batches) if committed else batches
             return await convert_batches(readable, max_bytes, self._threads)
 
@@ -149,11 +159,21 @@ class LogReader:
             found = await self._catch_up_readers.read(
                 self, offset, max_bytes, timeout_seconds, partial(self._open_catch_up_reader, offset)
             )
-            if found and found[0].base > offset and offset < await self._start.find():
-                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is below the log start {self._start.offset}")
+            if found and found[0].base > offset:
+                await self._start.find()
+                self._check_start(offset)
             if self._tails.running is tail:  # else it is closed
                 tail.older.add(offset, found)
         return found
+
+    def _check_start(self, offset: int) -> None:
+        if offset < self._start.offset:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is below the log start {self._start.offset}")
+
+    def _may_be_forgotten(self, batches: list[Batch]) -> bool:
+        """Whether Pulsar may have deleted these so long ago that their transactions are not known any more."""
+        is_old = batches[0].published_at < time.time() * 1000 - _OLD_MS
+        return is_old and not self._start.is_fresh(_OLD_FRESH_SECONDS)
 
     def _slice_memory(self, tail: Tail, offset: int, max_bytes: int) -> list[Batch] | None:
         """What is in memory from `offset` on; None where nothing is, or where a reader there may as well go on."""

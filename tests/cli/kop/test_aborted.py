@@ -210,6 +210,28 @@ def test_what_never_ended_is_aborted_where_kop_says_that_it_was_open(
     come_true(lambda: read(served, "open") == ["hanging", "more"])
 
 
+def test_a_later_run_takes_back_only_what_it_knows_better(
+    pulsar: PulsarAddress, served: BridgeThread, left: str
+) -> None:
+    """KoP's own topics are kept for days: a run without them knows less. One after KoP has gone on knows more."""
+    partition = make(served, pulsar, "later", written("open"), *ABORTED[:1], written("gone", producer=6), ended(6))
+    make(served, pulsar, "committed", written("open"))
+    full = f"persistent://{served.namespace}"
+    asyncio.run(keep(pulsar, left, "__transaction_state",
+                     state("t", PRODUCER, ONGOING, (f"{full}/later", 0), (f"{full}/committed", 0))))  # fmt: skip
+    topics = ("--topics", "later|committed")
+    run(served, left, *topics)
+    come_true(lambda: read(served, "later") == ["kept"] and read(served, "committed") == [])
+    forgotten = pulsar.create_namespace()
+    asyncio.run(leave(pulsar, forgotten, {}))
+    assert run(served, forgotten, "--what", "transactions", *topics).count("is so already") == 2
+    put_into(pulsar, f"{full}/committed-partition-0", [ended(committed=True)])
+    put_into(pulsar, partition, [ended(committed=True)])
+    told = run(served, left, *topics)
+    assert "committed  0          0        0        nothing is left out any more" in told.splitlines()
+    come_true(lambda: read(served, "later") == ["open", "kept"] and read(served, "committed") == ["open"])
+
+
 @pytest.mark.parametrize("kind", ["kafka", "pulsar"])
 def test_a_snapshot_says_what_became_of_what_has_no_end(
     pulsar: PulsarAddress, served: BridgeThread, left: str, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -281,3 +303,13 @@ def test_what_cannot_be_taken_is_told_and_fails(
     monkeypatch.setattr(transactions, "MAX_RUNS", 0)
     assert "more than 0 runs of aborted records" in run(served, left, "--topics", "many", exit_code=1)
     assert read(served, "many") == ["kept", "gone", "gone too", "done"]
+
+
+def test_all_topics_together_have_so_many_runs(
+    pulsar: PulsarAddress, served: BridgeThread, left: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(served, pulsar, "beyond", *ABORTED)
+    monkeypatch.setattr(transactions, "_MOST_RUNS", 0)
+    told = run(served, left, "--topics", "beyond", exit_code=1)
+    assert "more than 0 runs of aborted records in all topics" in told
+    assert read(served, "beyond") == ["kept", "gone", "gone too", "done"]
