@@ -36,6 +36,7 @@ class Log:
         self.end = LogEnd()
         self.traffic = Traffic()
         self.known_start = 0
+        self.left_out = None
         self.is_followed = True
         self.records: list[bytes] = []
         self.is_slow = False

@@ -62,7 +62,7 @@ def _path_without(place: Place, *names: str) -> str:
 
 def _standalone(place: Place, *arguments: str, **environment: str) -> str:
     given = {"JAVA_HOME": "", **environment}
-    return place.bridge("standalone", "--ephemeral", "--no-demo", *_FREE, *arguments, environment=given)
+    return complaint(place.bridge("standalone", "--ephemeral", "--no-demo", *_FREE, *arguments, environment=given))
 
 
 def _no_java(place: Place) -> str:
@@ -91,7 +91,7 @@ def _port_of_standalone(place: Place) -> str:
 def _directory_of_others(place: Place) -> str:
     place.file("thesis.tex", "\\documentclass{book}\n")
     arguments = ("--no-demo", *_FREE, "--data-dir", str(place.directory))
-    return place.bridge("standalone", *arguments).replace(str(place.directory), "~/work")
+    return complaint(place.bridge("standalone", *arguments)).replace(str(place.directory), "~/work")
 
 
 def _old_python(place: Place) -> str:

@@ -11,7 +11,7 @@ import confluent_kafka
 import pytest
 
 from bridge import check
-from bridge.cli import users
+from bridge.cli import connected
 from bridge.config import PulsarSettings
 
 PARTITIONS = 4
@@ -31,7 +31,7 @@ class Older:
 
         self._patch.setattr(PulsarSettings, "state_topic", PulsarSettings.old_state_topic)
         self._patch.setattr(check, "ensure_state", nothing)
-        self._patch.setattr(users, "ensure_state", nothing)
+        self._patch.setattr(connected, "ensure_state", nothing)
 
     def __exit__(self, *_: object) -> None:
         self._patch.undo()

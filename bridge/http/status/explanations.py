@@ -152,6 +152,14 @@ EXPLANATIONS: Final = {
     "offsets not settled": "Offsets of decided transactions could not be stored as plain ones. They count all the "
     "same, and it is tried again.",
     # transactions
+    "aborted transactions not forgotten": "Of transactions that were aborted long ago nothing is left, but what is "
+    "known of them could not be deleted. It is kept, and looked at again hours later.",
+    "partition not asked": "Whether aborted transactions left anything in a partition could not be asked of Pulsar now: "
+    "what is known of them is kept, and looked at again hours later.",
+    "pending offsets not read": "Whether groups have offsets of aborted transactions could not be read from Pulsar now: "
+    "what is known of these is kept, and looked at again hours later.",
+    "pruning of transactions failed": "Looking for aborted transactions of which nothing is left met an error that "
+    "should not be: report it, with the details in the log.",
     "a reader failed when its transaction was decided": "Readers of one partition were not told of a decision because "
     "of an error that should not be: report it, with the details in the log.",
     "healing of transactions failed": "Looking for what is known wrongly of transactions met an error that "

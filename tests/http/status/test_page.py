@@ -10,6 +10,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from playwright.sync_api import Browser, Error, Page, Request, expect
 
 from bridge.telemetry import log
+from tests.http.status.hostile import HOSTILE, MARKUP
 from tests.support import browser as browsers
 from tests.support.bridges import BridgeThread, settings_for
 from tests.support.browser import Watched
@@ -23,14 +24,6 @@ TITLES = {
 VIEWS = tuple(TITLES)
 MAYBE_EMPTY = ("clients", "acls", "users", "quotas")
 TOKEN = "s3cret"  # noqa: S105
-MARKUP = '"><img src=x onerror="window.attacked=1"><script>window.attacked=1</script>'
-HOSTILE = (
-    MARKUP,
-    "javascript:window.attacked=1",
-    "</title></td>&lt;b&gt;\u202egnp",
-    "{{7*7}}${7*7}",
-    "../api/state?a=b#c",
-)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 from playwright.sync_api import Page, expect
 
-from tests.http.status.test_page import HOSTILE
+from tests.http.status.hostile import HOSTILE
 from tests.support import browser as browsers
 from tests.support.bridges import BridgeThread, Overrides, settings_for
 from tests.support.browser import Watched
