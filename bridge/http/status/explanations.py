@@ -154,9 +154,9 @@ EXPLANATIONS: Final = {
     # transactions
     "aborted transactions not forgotten": "Of transactions that were aborted long ago nothing is left, but what is "
     "known of them could not be deleted. It is kept, and looked at again hours later.",
-    "partition not asked": "Whether aborted transactions left anything in a partition could not be asked of Pulsar now: "
+    "partition not asked": "Whether aborted transactions left anything in a partition could not be asked of Pulsar: "
     "what is known of them is kept, and looked at again hours later.",
-    "pending offsets not read": "Whether groups have offsets of aborted transactions could not be read from Pulsar now: "
+    "pending offsets not read": "Whether groups have offsets of aborted transactions could not be read from Pulsar: "
     "what is known of these is kept, and looked at again hours later.",
     "pruning of transactions failed": "Looking for aborted transactions of which nothing is left met an error that "
     "should not be: report it, with the details in the log.",
