@@ -8,6 +8,7 @@ import pytest
 from bridge.codec import NO_PRODUCER, Record
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
+from bridge.pulsar.admin.rest import topic_path
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.runtime.futures import FutureWaiter
 from bridge.storage import entries
@@ -16,7 +17,6 @@ from bridge.storage.read.time_lookup import TimeOffset
 from bridge.storage.visibility import Outcome
 from tests.storage.conftest import NOW, Bench, prepared
 from tests.storage.outcomes import KnownOutcomes, transaction
-from tests.support.pulsar import PulsarAddress
 
 TIMEOUT_SECONDS = 10.0
 
@@ -355,18 +355,19 @@ async def test_older_records_are_shown_only_while_it_is_known_where_the_log_star
 
 
 async def test_what_pulsar_deleted_long_ago_is_not_committed_for_being_in_memory(
-    bench: Bench, pulsar: PulsarAddress, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That it was aborted is forgotten then."""
     monkeypatch.setattr("bridge.storage.read.log_reader._OLD_MS", -60_000)
     topic, outcomes, aborted = await bench.topic(), KnownOutcomes(), transaction(5)
     log = bench.log(topic, outcomes=outcomes)
     await log.latest()
-    await bench.append(log, prepared(3, transaction=aborted), prepared(1))
+    await bench.append(log, prepared(3, producer=(5, 0, 0), transaction=aborted), prepared(1))
     outcomes.decide(aborted, Outcome.ABORTED)
     assert [record.offset for record in await read(log, 0, committed=True)] == [3]
     assert log.read_nowait(0, 1 << 20, committed=True) is not None, "Pulsar was asked a moment ago"
-    await asyncio.to_thread(pulsar.admin, "DELETE", f"{topic.replace('://', '/')}/truncate")
+    await bench.admin.unload(topic)
+    await bench.admin.call("DELETE", f"{topic_path(topic)}/truncate")
     outcomes.decide(aborted, Outcome.COMMITTED)
     monkeypatch.setattr("bridge.storage.read.log_reader._OLD_FRESH_SECONDS", -1.0)
     assert log.read_nowait(0, 1 << 20, committed=True) is None
