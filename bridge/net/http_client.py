@@ -6,12 +6,14 @@ import sys
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import h11
 
 from bridge.config.urls import url_without_secrets
+from bridge.net.connecting import connect
 from bridge.net.http1 import HttpError, next_event
 from bridge.net.tls_errors import speaks_no_tls
 
@@ -152,18 +154,14 @@ class HttpClient:
         try:
             async with asyncio.timeout(self._connect_seconds):
                 hosts = [place.host] if self._resolve is None else await self._resolve(place.host, place.port)
-                reader, writer = await self._open(place, hosts)
+                tls = self._tls() if place.tls else None
+                reader = asyncio.StreamReader()
+                make = partial(asyncio.StreamReaderProtocol, reader)
+                transport, protocol = await connect(make, hosts, place.port, tls, place.host)
         except OSError as error:  # ssl.SSLError and TimeoutError are such
             raise CannotConnect(_why_not_connected(error, place)) from error
+        writer = asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())
         return _Connection(h11.Connection(h11.CLIENT), reader, writer, 0.0)
-
-    async def _open(self, place: _Origin, hosts: Sequence[str]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """The first of the addresses that takes the connection; certificates are for the host's name."""
-        tls, name = (self._tls(), place.host) if place.tls else (None, None)
-        for host in hosts[:-1]:
-            with suppress(OSError):
-                return await asyncio.open_connection(host, place.port, ssl=tls, server_hostname=name)
-        return await asyncio.open_connection(hosts[-1], place.port, ssl=tls, server_hostname=name)
 
     def _take(self, place: _Origin) -> _Connection | None:
         """The connection used last, and no old ones are left behind."""

@@ -4,13 +4,13 @@
 bridge's, and of the client's token, or of the word of a proxy role.
 """
 
-from asyncio import BaseProtocol, get_running_loop
+from asyncio import BaseProtocol
 from collections.abc import Callable
-from contextlib import suppress
 from copy import copy
 from typing import Self
 
 from bridge.config import PulsarSettings
+from bridge.net import connecting
 from bridge.pulsar.auth.credentials import CertificateLogin, Credentials, NoCredentials, StaticToken, TokenFile
 from bridge.pulsar.auth.host_check import HostCheck
 from bridge.pulsar.auth.oauth2 import OAuth2
@@ -43,14 +43,8 @@ class Access:
 
     async def connect(self, protocol: Callable[[], BaseProtocol], host: str, port: int, *, tls: bool) -> None:
         """To the first of the host's addresses that takes it; HostRefused. Certificates are for the host's name."""
-        loop = get_running_loop()
-        context, name = (self.tls.context(), host) if tls else (None, None)
-        addresses = await self.hosts.addresses(host, port)
-        for address in addresses[:-1]:
-            with suppress(OSError):
-                await loop.create_connection(protocol, address, port, ssl=context, server_hostname=name)
-                return
-        await loop.create_connection(protocol, addresses[-1], port, ssl=context, server_hostname=name)
+        context = self.tls.context() if tls else None
+        await connecting.connect(protocol, await self.hosts.addresses(host, port), port, context, host)
 
     async def close(self) -> None:
         """Fetch no more tokens."""
