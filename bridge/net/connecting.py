@@ -14,8 +14,8 @@ async def connect(
 ) -> tuple[asyncio.Transport, _Protocol]:
     """As the loop's `create_connection`; `name` is what a certificate has to be for.
 
-    Who is cancelled leaves nothing open. With TLS `create_connection` does: where the handshake has just ended, it waits
-    half a minute for the other side's farewell.
+    Who is cancelled leaves nothing open. With TLS, `create_connection` does: where the handshake has just ended, it
+    waits half a minute for the other side's farewell.
     """
     for host in hosts[:-1]:
         with suppress(OSError):
