@@ -66,6 +66,8 @@ if TYPE_CHECKING:
 _log = log.get(__name__)
 
 DRAIN_SECONDS = 10.0
+_CLOSE_SECONDS = 5.0
+"""For Pulsar to answer while a node stops. A broker that does not read, for a topic is above its rate, takes longer."""
 _CATCHUP_IDLE_SECONDS = 30.0
 _INDEX_IS_FRESH = 60.0
 _NONE: Sockets = {}
@@ -398,20 +400,23 @@ class Server:
             await self._links.close()
         self._watchdog.stop()
         await self._stall.close()
-        if self._namespaces is not None:
-            await self._namespaces.close()
-        await self._own.close()
-        await self.security.close()
+        closing = asyncio.create_task(self._close_services())
+        await asyncio.wait((closing,), timeout=_CLOSE_SECONDS)
+        await self.client.close(0)
+        await closing
         if self._pulsar_authorization is not None:
             await self._pulsar_authorization.close()
         if self._member is not None:
             await self._member.close()
-        await self.client.close()
         await self.admin.close()
         await self._access.close()
         await self.http.stop()
         self._status.close()
         _log.info("= stopped")
+
+    async def _close_services(self) -> None:
+        others = [] if self._namespaces is None else [self._namespaces.close()]
+        await asyncio.gather(self._own.close(), self.security.close(), *others)
 
     async def _pulsar_cluster(self) -> str:
         """The Pulsar cluster's name, part of the Kafka cluster id; a login that may not ask goes without."""

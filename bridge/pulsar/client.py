@@ -30,6 +30,7 @@ from bridge.telemetry.metrics import PulsarMetrics
 _log = log.get(__name__)
 
 _BUFFER: Final = 8 << 20
+_CLOSE_SECONDS: Final = 5.0
 _Opened = TypeVar("_Opened", Reader, Consumer, TopicWatch)
 
 
@@ -68,11 +69,20 @@ class PulsarClient:
         self.server_version = connection.server_version
         self.features = connection.features
 
-    async def close(self) -> None:
-        """Close everything that was made here; pending sends fail."""
-        for one in list(self._handlers):
-            await (one.close(flush=False) if isinstance(one, Producer) else one.close())
+    async def close(self, seconds: float = _CLOSE_SECONDS) -> None:
+        """Close everything that was made here; pending sends fail.
+
+        `seconds` are for brokers to answer. One that does not read, for a topic is above its rate, does not; the end of
+        the connection closes what is open there, too.
+        """
+        closing = [
+            asyncio.create_task(one.close(flush=False) if isinstance(one, Producer) else one.close())
+            for one in list(self._handlers)
+        ]
+        if closing:
+            await asyncio.wait(closing, timeout=seconds)
         await self._pool.close()
+        await asyncio.gather(*closing)
         if self._is_own:
             await self._access.close()
 

@@ -52,9 +52,12 @@ def test_other_topics_do_not_wait_for_one_above_its_publish_rate(
     of_namespace: bool,
     rate: dict[str, int],
 ) -> None:
-    """The broker does not read the connection that the topic's records came on: for minutes here."""
+    """The broker does not read the connection that the topic's records came on: for minutes here.
+
+    The bridge does not wait for its answers either when it stops.
+    """
     namespace = pulsar.create_namespace()
-    bridge = bridge_with(in_namespace=namespace)
+    bridge = bridge_with(in_namespace=namespace, pulsar={"operation_timeout_seconds": 600.0})
     admin = AdminClient({"bootstrap.servers": bridge.kafka})
     for made in admin.create_topics([NewTopic(name, 1, 1) for name in ("noisy", "other")]).values():
         made.result(30)
