@@ -7,15 +7,15 @@ topic that is shown, Pulsar is asked, in the background and seldom.
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bridge.cluster.membership.view import NO_NODE
 from bridge.errors import BridgeError
 from bridge.http.status.groups import GroupLags
 from bridge.http.status.lately import Lately
-from bridge.http.status.table import Row, Value, cut
-from bridge.runtime.futures import in_chunks, in_turns, loop_time
+from bridge.http.status.table import MOST_SECONDS, Row, Value, cut
+from bridge.runtime.futures import gathered, in_chunks, in_turns, loop_time
 from bridge.storage.topics.configs import ConfigSource
 from bridge.storage.topics.topic import Topic
 
@@ -29,8 +29,9 @@ OWN_COLUMNS: Final = (
 COLUMNS: Final = (
     "name", "partitions", "records", "rate", "groups", "in_rate", "out_rate", "bytes_in", "bytes_out",
 )  # fmt: skip
-_FORGOTTEN_SECONDS: Final = 60.0
-"""A rate is no mean over more than this: the page was not looked at."""
+_FORGOTTEN_SECONDS: Final = 4 * MOST_SECONDS
+"""A rate is no mean over more than this: the page was not looked at. Where the tables of two nodes are made as seldom
+as can be, one look follows the other after little more than half of it."""
 _NAMES_SECONDS: Final = 30.0
 _NAMES_PATIENCE: Final = 0.5
 _FACTS_SECONDS: Final = 120.0
@@ -73,8 +74,10 @@ async def own_rows(node: "ObservedNode", growth: Growth, lags: GroupLags) -> lis
     made: dict[str, Row] = {}
     for services in node.services():
         prefix = "" if services.is_own else services.name + "/"
-        # those with nothing to tell are passed over at once: on a machine that is full each turn may be long
-        told = [one for one in services.topics.known() if one.logs or node.metrics.topics.find(prefix + one.name)]
+        # those with nothing to tell are passed over in few turns: on a machine that is full each may be long
+        told: list[Topic] = []
+        async for some in in_chunks(list(services.topics.known())):
+            told += [one for one in some if one.logs or node.metrics.topics.find(prefix + one.name)]
         async for topic in in_turns(told):
             row = _own_row(topic, prefix + topic.name, node, growth)
             if row is not None:
@@ -126,7 +129,7 @@ def own_detail(node: "ObservedNode", name: str, lags: GroupLags) -> Mapping[str,
             for number, log in sorted(logs.items())
             if log.known_end is not None and _leads(node, local, number)
         ],
-        "readers": sorted(lags.readers.get(name, {}).items()),
+        "readers": sorted(lags.readers.get(name, {}).items(), key=lambda one: -(one[1] or 0))[:_MOST_READERS],
     }
 
 
@@ -164,7 +167,8 @@ class Catalogue:
 
     def __init__(self, node: "ObservedNode") -> None:
         self._node = node
-        self._names: list[str] = []
+        self._names: dict[str, Sequence[str]] = {}
+        """Those of each namespace that has told them, by what they begin with."""
         self._named_at = float("-inf")
         self._naming: asyncio.Task[None] | None = None
         self._counted_in: ClusterSnapshot | None = None
@@ -184,7 +188,7 @@ class Catalogue:
     @property
     def count(self) -> int | None:
         """How many topics there are; None before Pulsar has told."""
-        return len(self._names) if self._named_at > 0 else None
+        return sum(map(len, self._names.values())) if self._names else None
 
     async def refresh(self) -> None:
         """Have the list of all topics asked where it is old; wait for the first for half a second at most."""
@@ -195,7 +199,9 @@ class Catalogue:
 
     async def rows(self, told: Iterable[Iterable[Mapping[str, Any]]]) -> list[Row]:
         """One row for each topic; `told`: the rows of each node."""
-        made: dict[str, dict[str, Value]] = {name: {"name": name, **_NOTHING} for name in self._names}
+        made: dict[str, dict[str, Value]] = {}
+        async for some in in_chunks([name for names in self._names.values() for name in names]):
+            made.update((name, {"name": name, **_NOTHING}) for name in some)
         async for some in in_chunks([row for rows in told for row in rows]):
             for row in some:
                 _add(made.setdefault(row["name"], {"name": row["name"], **_NOTHING}), row)
@@ -221,7 +227,7 @@ class Catalogue:
         topic = None if services is None else _known(services, local)
         facts = self._facts.look(name)
         partitions = topic.partitions if topic is not None else 0 if facts is None else facts.partitions
-        if not partitions and name not in self._names:
+        if not partitions and not any(name in names for names in self._names.values()):
             return None
         told = list(told)
         logs = {number: Bounds(start, end) for one in told for number, start, end in one["logs"]}
@@ -260,13 +266,11 @@ class Catalogue:
 
     async def _ask_names(self) -> None:
         try:
-            found: list[str] = []
-            for services in list(self._node.services()):
-                prefix = "" if services.is_own else services.name + "/"
-                found += [prefix + name for name in await services.topics.names()]
-            self._names = found
-        except (BridgeError, OSError):
-            pass  # the last list is shown
+            opened = {"" if one.is_own else one.name + "/": one for one in self._node.services()}
+            found = await gathered(_names(prefix, one) for prefix, one in opened.items())
+            # of a namespace that does not tell them the last ones are shown
+            told = {prefix: names for prefix, names in zip(opened, found, strict=True) if names is not None}
+            self._names = {prefix: names for prefix, names in self._names.items() if prefix in opened} | told
         finally:
             self._named_at, self._naming = loop_time(), None
 
@@ -301,6 +305,14 @@ class Catalogue:
             return None
         end = await services.closed_logs.end(local, number)
         return None if end is None else Bounds(await services.closed_logs.start(local, number, end), end.offset)
+
+
+async def _names(prefix: str, services: "Services") -> list[str] | None:
+    """All topics of a namespace; None where Pulsar does not tell them."""
+    try:
+        return [prefix + name for name in await services.topics.names()]
+    except (BridgeError, OSError):
+        return None
 
 
 _NOTHING: Final[Mapping[str, None]] = dict.fromkeys((*COLUMNS[1:], "counted"))
