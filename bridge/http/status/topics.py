@@ -200,8 +200,8 @@ class Catalogue:
     async def rows(self, told: Iterable[Iterable[Mapping[str, Any]]]) -> list[Row]:
         """One row for each topic; `told`: the rows of each node."""
         made: dict[str, dict[str, Value]] = {}
-        async for some in in_chunks([name for names in self._names.values() for name in names]):
-            made.update((name, {"name": name, **_NOTHING}) for name in some)
+        async for names in in_chunks([name for of_one in self._names.values() for name in of_one]):
+            made.update((name, {"name": name, **_NOTHING}) for name in names)
         async for some in in_chunks([row for rows in told for row in rows]):
             for row in some:
                 _add(made.setdefault(row["name"], {"name": row["name"], **_NOTHING}), row)

@@ -23,6 +23,7 @@ from bridge.errors import CorruptEntry, SettingsError
 from bridge.http.status import records
 from bridge.http.status.query import BadQuery, Query
 from bridge.http.status.records import MOST_RECORDS, indented, shown, wanted_key
+from bridge.storage.entries import each_record
 from tests.support.bridges import BridgeThread, Overrides, settings_for
 from tests.support.foreign import until
 from tests.support.pulsar import PulsarAddress
@@ -225,8 +226,6 @@ def test_of_a_batch_with_too_many_records_the_first_are_shown_and_the_next_look_
 
 
 def test_a_batch_that_cannot_be_read_hides_no_others(bridge: BridgeThread, monkeypatch: pytest.MonkeyPatch) -> None:
-    each_record = records.each_record
-
     def damaged(batches: bytes, limit: int) -> Iterator[Record]:
         if int.from_bytes(batches[:8], "big") == 1:
             raise CorruptEntry("damaged")

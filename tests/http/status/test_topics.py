@@ -55,7 +55,7 @@ class Pulsar:
         return self.of[name]
 
 
-async def refreshed(catalogue: Catalogue) -> list[object]:
+async def refreshed(catalogue: Catalogue) -> list[str]:
     """The names of all topics, once they have been asked anew."""
     await catalogue.refresh()
     if catalogue._naming is not None:
