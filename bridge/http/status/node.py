@@ -46,7 +46,7 @@ class NodeStatus:
         self.api = others.api(self.own)
         """What other nodes may ask."""
         self._others = OtherPages(node)
-        self._catalogue = topics.Catalogue(node)
+        self._catalogue = topics.Catalogue(node, lambda: self._tables["topics"].expire())
         self._alerts = alerts.Alerts(node.metrics)
         self._history = LagHistory()
         self._lags = groups.GroupLags()
@@ -304,7 +304,7 @@ class NodeStatus:
         health = node.http.last_health(_HEALTH_SECONDS)
         known = node.cluster
         await self._ask("overview")
-        await self._catalogue.refresh()
+        await self._catalogue.refresh(patience=0.0)
         found = await self._tables["groups"].current()
         worst = groups.worst(found)
         return {

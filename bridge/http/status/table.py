@@ -61,6 +61,7 @@ class Table:
         self._made: list[Row] = []
         self._until = float("-inf")
         self._making: asyncio.Task[None] | None = None
+        self._is_expired = False
         self._selected: dict[tuple[str, str], Sequence[Row]] = {}
 
     async def page(self, search: str, sort: str, page: int) -> Page:
@@ -96,6 +97,10 @@ class Table:
                 making.result()
         return self._made
 
+    def expire(self) -> None:
+        """More is known than when the rows were made, or are being made: nobody is shown them any more."""
+        self._is_expired, self._until = True, float("-inf")
+
     def close(self) -> None:
         """Make nothing any more."""
         if self._making is not None:
@@ -104,10 +109,11 @@ class Table:
     async def _renew(self) -> None:
         if self._prepare is not None:
             await self._prepare()
-        began = loop_time()
+        self._is_expired, began = False, loop_time()
         self._made, self._selected = await self._make(), {}
         now = loop_time()
-        self._until = now + min(max(self._seconds, _REST * (now - began)), MOST_SECONDS)
+        if not self._is_expired:
+            self._until = now + min(max(self._seconds, _REST * (now - began)), MOST_SECONDS)
 
 
 def cut(found: Sequence[Row], page: int, total: int | None = None) -> Page:

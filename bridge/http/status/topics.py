@@ -7,7 +7,7 @@ topic that is shown, Pulsar is asked, in the background and seldom.
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bridge.cluster.membership.view import NO_NODE
@@ -33,7 +33,8 @@ _FORGOTTEN_SECONDS: Final = 4 * MOST_SECONDS
 """A rate is no mean over more than this: the page was not looked at. Where the tables of two nodes are made as seldom
 as can be, one look follows the other after little more than half of it."""
 _NAMES_SECONDS: Final = 30.0
-_NAMES_PATIENCE: Final = 0.5
+_NAMES_PATIENCE: Final = 5.0
+"""For so long the first list is waited for: without it there is no saying which topics there are."""
 _FACTS_SECONDS: Final = 120.0
 """Sizes, configs and numbers of partitions that Pulsar was asked are shown for so long."""
 _ENDS_SECONDS: Final = 30.0
@@ -165,8 +166,10 @@ class Facts(NamedTuple):
 class Catalogue:
     """All topics, as all nodes and Pulsar know them."""
 
-    def __init__(self, node: "ObservedNode") -> None:
+    def __init__(self, node: "ObservedNode", on_first: Callable[[], None] = lambda: None) -> None:
+        """`on_first` is called when the first list of all topics has come."""
         self._node = node
+        self._on_first = on_first
         self._names: dict[str, Sequence[str]] = {}
         """Those of each namespace that has told them, by what they begin with."""
         self._named_at = float("-inf")
@@ -190,12 +193,12 @@ class Catalogue:
         """How many topics there are; None before Pulsar has told."""
         return sum(map(len, self._names.values())) if self._names else None
 
-    async def refresh(self) -> None:
-        """Have the list of all topics asked where it is old; wait for the first for half a second at most."""
+    async def refresh(self, patience: float | None = None) -> None:
+        """Have the list of all topics asked where it is old; wait for the first, for a limited time."""
         if self._naming is None and loop_time() - self._named_at > _NAMES_SECONDS:
             self._naming = asyncio.get_running_loop().create_task(self._ask_names(), name="status page lists topics")
         if self._naming is not None and not self._names:
-            await asyncio.wait((self._naming,), timeout=_NAMES_PATIENCE)
+            await asyncio.wait((self._naming,), timeout=_NAMES_PATIENCE if patience is None else patience)
 
     async def rows(self, told: Iterable[Iterable[Mapping[str, Any]]]) -> list[Row]:
         """One row for each topic; `told`: the rows of each node."""
@@ -270,7 +273,10 @@ class Catalogue:
             found = await gathered(_names(prefix, one) for prefix, one in opened.items())
             # of a namespace that does not tell them the last ones are shown
             told = {prefix: names for prefix, names in zip(opened, found, strict=True) if names is not None}
+            is_first = not self._names
             self._names = {prefix: names for prefix, names in self._names.items() if prefix in opened} | told
+            if is_first and told:
+                self._on_first()
         finally:
             self._named_at, self._naming = loop_time(), None
 

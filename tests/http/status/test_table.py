@@ -129,6 +129,23 @@ async def test_a_making_that_fails_leaves_the_rows_of_before_and_is_told_when_th
     assert await slow.shown() == 2
 
 
+async def test_rows_are_made_anew_where_more_is_known_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Slow(monkeypatch)
+    assert await slow.shown() == 1
+    slow.table.expire()
+    assert await slow.shown() == 2
+    slow.table.expire()
+    slow.let.clear()
+    looking = asyncio.ensure_future(slow.shown())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    slow.table.expire()  # what is being made does not know it
+    slow.let.set()
+    assert await looking == 3
+    assert await slow.shown() == 4
+    assert await slow.shown() == 4
+
+
 async def test_who_looks_and_leaves_takes_no_rows_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = Slow(monkeypatch)
     slow.let.clear()
