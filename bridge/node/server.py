@@ -396,6 +396,7 @@ class Server:
         await self.listeners.drain(drain_seconds)
         if self._links is not None:
             await self._links.close()
+        self._status.close()
         self._watchdog.stop()
         await self._stall.close()
         if self._namespaces is not None:
@@ -410,7 +411,6 @@ class Server:
         await self.admin.close()
         await self._access.close()
         await self.http.stop()
-        self._status.close()
         _log.info("= stopped")
 
     async def _pulsar_cluster(self) -> str:

@@ -52,6 +52,7 @@ class NodeStatus:
         self._lags = groups.GroupLags()
         self._records = records.RecordLook()
         self._watching: asyncio.Task[None] | None = None
+        self.is_closed = False
         self._told: dict[str, list[Told]] = {}
         """What the others have said last, by view: who is silent is among them."""
         growth = topics.Growth()
@@ -107,7 +108,8 @@ class NodeStatus:
         self._watching = asyncio.get_running_loop().create_task(self._watch(), name="status page looks")
 
     def close(self) -> None:
-        """Look no more, and ask nothing."""
+        """Look no more, ask nothing, and answer nobody: before what would be asked is closed."""
+        self.is_closed = True
         self.events.detach()
         self._others.close()
         self._catalogue.close()
@@ -118,6 +120,7 @@ class NodeStatus:
 
     async def answer(self, query: Query) -> object:
         """What the page shows; BadQuery."""
+        self._check_open()
         found: dict[str, object] = {"view": query.view, "node": self._header(), "counters": self._counters()}
         told: Sequence[Told] = ()
         if query.view == "overview":
@@ -140,6 +143,7 @@ class NodeStatus:
 
     async def own(self, query: Query) -> object:
         """What this node tells another one; BadQuery."""
+        self._check_open()
         if query.item:
             return {"item": await self._own_detail(query)}
         if query.view == "overview":
@@ -147,6 +151,10 @@ class NodeStatus:
         if query.view not in self._own:
             raise BadQuery("there is no such view")
         return {"rows": _short(await self._told_rows(query.view))}
+
+    def _check_open(self) -> None:
+        if self.is_closed:
+            raise BadQuery("this node stops")
 
     # ---- what this node knows ----------------------------------------------------------------------------------------
 

@@ -330,11 +330,28 @@ def test_a_list_of_topics_that_comes_late_is_shown_at_once(
         return await names()
 
     monkeypatch.setattr(slow.server.topics, "names", late)
-    assert rows(slow, "topics") == []
+    assert rows(slow, "topics", search="unused") == []
     assert ask(slow, "overview")["overview"]["topics"] is None
     slow._loop.call_soon_threadsafe(listed.set)
     assert until(lambda: catalogue._naming is None)
-    assert [row["name"] for row in rows(slow, "topics")] == ["unused"]
+    assert [row["name"] for row in rows(slow, "topics", search="unused")] == ["unused"]
+
+
+def test_it_asks_nothing_where_what_it_asks_is_closed(
+    bridge_with: Callable[..., BridgeThread], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A question to Pulsar that begins after that would outlive the node."""
+    stopping = bridge_with()
+    status, close = stopping.server._status, stopping.server.admin.close
+    closed: list[bool] = []
+
+    async def noted() -> None:
+        closed.append(status.is_closed)
+        await close()
+
+    monkeypatch.setattr(stopping.server.admin, "close", noted)
+    stopping.stop()
+    assert closed == [True]
 
 
 def is_ready(node: BridgeThread) -> bool:

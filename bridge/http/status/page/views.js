@@ -96,7 +96,7 @@ export const views = {
     note: "The members of the cluster, in the newest view that this node has.",
     columns: [
       column("name", "Name"), column("id", "Id", "id"), column("health", "Health"), column("state", "State"),
-      column("role", "Role"), column("alerts", "Alerts", "count"), column("connections", "Connections", "count"),
+      column("role", "Role", "text", { short: true }), column("alerts", "Alerts", "count"), column("connections", "Connections", "count"),
       column("partition_slots", "Partition slots", "count"), column("group_slots", "Group slots", "count"),
       column("rack", "Rack"), column("weight", "Weight", "count"), column("version", "Version"),
       column("addresses", "Addresses", "text", { long: true }),
