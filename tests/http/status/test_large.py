@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 import re
 import threading
-import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
@@ -37,7 +35,6 @@ TOKEN = "s3cret"  # noqa: S105
 TOPICS, BUSY, GROUPS = 2000, 20, 50
 PAIRS, WINDOW_SECONDS = 9, 60.0
 MOST_SHARE = 0.005
-POLLS = 500
 LOOKED_AT = ("overview", "topics?sort=-rate", "groups")
 REGIONS = ("eu-west", "eu-north", "us-east", "us-west", "asia-south")
 KINDS = ("orders", "payments", "returns", "stock", "visits", "prices", "mails", "audit")
@@ -143,7 +140,6 @@ def test_it_is_searched_and_sorted_and_its_pictures_are_small(
     nodes: list[BridgeChild], load: Load, browser: Browser
 ) -> None:
     search(browser, nodes[0].http)
-    ask_often(nodes[0])
     photograph(browser, nodes[0].http)
 
 
@@ -183,18 +179,6 @@ def search(browser: Browser, url: str) -> None:
               times.push(performance.now() - at); } return times; }"""
         )
         print(f"searches of {TOPICS} topics, ms: {[round(one, 1) for one in took]}")
-
-
-def ask_often(node: BridgeChild) -> None:
-    """What one question of the page costs the node: many one after the other, less what the load takes meanwhile."""
-    for view in ("overview", "topics&sort=-rate", "groups"):
-        usual, at, before = share(node, 10.0), time.monotonic(), cpu_seconds(node.pid)
-        for _ in range(POLLS):
-            url = f"{node.http}/api/state?view={view}"
-            asked = urllib.request.Request(url, headers={"Authorization": f"Bearer {TOKEN}"})  # noqa: S310 - it is ours
-            urllib.request.urlopen(asked).close()  # noqa: S310
-        took = cpu_seconds(node.pid) - before - usual * (time.monotonic() - at)
-        print(f"view={view}: {1000 * took / POLLS:.2f} ms of processor time for a question")
 
 
 def photograph(browser: Browser, url: str) -> None:
@@ -272,10 +256,3 @@ def shares(nodes: list[BridgeChild], seconds: float = WINDOW_SECONDS) -> list[fl
     before = [cpu_seconds(node.pid) for node in nodes]
     let_pass(seconds)
     return [(cpu_seconds(node.pid) - one) / seconds for node, one in zip(nodes, before, strict=True)]
-
-
-def share(node: BridgeChild, seconds: float = WINDOW_SECONDS) -> float:
-    """Of a core that the node takes, in one window."""
-    before = cpu_seconds(node.pid)
-    let_pass(seconds)
-    return (cpu_seconds(node.pid) - before) / seconds
