@@ -398,6 +398,7 @@ class Server:
         await self.listeners.drain(drain_seconds)
         if self._links is not None:
             await self._links.close()
+        self._status.close()
         self._watchdog.stop()
         await self._stall.close()
         closing = asyncio.create_task(self._close_services())
@@ -411,7 +412,6 @@ class Server:
         await self.admin.close()
         await self._access.close()
         await self.http.stop()
-        self._status.close()
         _log.info("= stopped")
 
     async def _close_services(self) -> None:

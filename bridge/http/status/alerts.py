@@ -342,24 +342,24 @@ class Alerts:
         self._clock, self._wall = clock, wall
         self._held: dict[tuple[str, str], tuple[float, str]] = {}
         """By rule and name: since when, and what is told."""
+        self._firing: list[Firing] = []
 
     def look(self) -> None:
         """Look at the numbers of now."""
-        now = self._clock()
-        self._numbers.look(now, self._wall())
-        self._held = {
-            (rule.name, what): (self._held.get((rule.name, what), (now, ""))[0], text)
-            for rule in RULES
-            for what, text in rule.holds(self._numbers)
-        }
+        now, numbers = self._clock(), self._numbers
+        numbers.look(now, self._wall())
+        held, firing = {}, []
+        for rule in RULES:
+            for what, text in rule.holds(numbers):
+                key = rule.name, what
+                since, _ = self._held.get(key, (now, ""))
+                held[key] = since, text
+                if now - since >= rule.seconds:
+                    told = f"{what}: {text}" if what else text
+                    firing.append(Firing(rule.name, rule.severity, told, numbers.wall - (now - since)))
+        self._held = held
+        self._firing = sorted(firing, key=lambda one: (one.severity != "critical", one.since))
 
     def firing(self) -> list[Firing]:
-        """Those that have held for as long as their rules say, the critical ones first."""
-        numbers = self._numbers
-        found = [
-            Firing(rule.name, rule.severity, f"{what}: {text}" if what else text, numbers.wall - (numbers.now - since))
-            for rule in RULES
-            for (name, what), (since, text) in self._held.items()
-            if name == rule.name and numbers.now - since >= rule.seconds
-        ]
-        return sorted(found, key=lambda one: (one.severity != "critical", one.since))
+        """Those that had held for as long as their rules say when they were looked at, the critical ones first."""
+        return self._firing

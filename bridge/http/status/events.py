@@ -15,6 +15,8 @@ MOST_KINDS: Final = 128
 MOST_OF_A_KIND: Final = 16
 _MOST_CHARACTERS: Final = 300
 _MOST_FIELDS: Final = 24
+_MOST_LISTED: Final = 500
+"""Characters of the latest event's fields, in the list of kinds."""
 _MOST_SHOWN: Final = 100
 """Of a kind, of all nodes."""
 
@@ -82,13 +84,19 @@ class EventMemory(logging.Handler):
     def rows(self) -> list[Row]:
         """One row for each kind: its latest event, and how many there were."""
         return [
-            {**kind.last[-1]._asdict(), "count": kind.count, "explanation": kind.explanation} for kind in self.kinds()
+            {**_listed(kind.last[-1])._asdict(), "count": kind.count, "explanation": kind.explanation}
+            for kind in self.kinds()
         ]
 
     def last(self, text: str) -> list[Row]:
         """The last events of a kind, the latest first."""
         found = [kind for kind in self.kinds() if kind.last[-1].text == text]
         return [event._asdict() for kind in found for event in reversed(kind.last)]
+
+
+def _listed(event: LogEvent) -> LogEvent:
+    fields = event.fields
+    return event if len(fields) <= _MOST_LISTED else event._replace(fields=fields[: _MOST_LISTED - 1] + "…")
 
 
 def folded(rows: Iterable[tuple[int, Mapping[str, Any]]]) -> list[Row]:

@@ -33,6 +33,7 @@ class Lately(Generic[K, V]):
         self._known: OrderedDict[K, tuple[float, V | None]] = OrderedDict()
         self._wanted: OrderedDict[K, None] = OrderedDict()
         self._asking: set[asyncio.Task[None]] = set()
+        self._is_closed = False
 
     def look(self, key: K) -> V | None:
         """The last answer; None where there is none yet."""
@@ -43,11 +44,14 @@ class Lately(Generic[K, V]):
 
     def close(self) -> None:
         """Ask nothing any more."""
+        self._is_closed = True
         self._wanted.clear()
         for task in self._asking:
             task.cancel()
 
     def _want(self, key: K) -> None:
+        if self._is_closed:
+            return
         self._wanted[key] = None
         self._wanted.move_to_end(key)
         if len(self._wanted) > _MOST_WANTED:

@@ -7,7 +7,7 @@ what this one knows itself, from memory. A node that gives no answer is named, a
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -32,7 +32,6 @@ _DETAIL_SECONDS: Final = 2.0
 _MOST_TOLD: Final = 5_000
 """Rows of one view that a node tells the others."""
 _MOST_ALERTS: Final = 100
-_DETAIL: Final = "(details)"
 
 _log = log.get(__name__)
 
@@ -47,14 +46,15 @@ class NodeStatus:
         self.api = others.api(self.own)
         """What other nodes may ask."""
         self._others = OtherPages(node)
-        self._catalogue = topics.Catalogue(node)
+        self._catalogue = topics.Catalogue(node, lambda: self._tables["topics"].expire())
         self._alerts = alerts.Alerts(node.metrics)
         self._history = LagHistory()
         self._lags = groups.GroupLags()
         self._records = records.RecordLook()
         self._watching: asyncio.Task[None] | None = None
+        self.is_closed = False
         self._told: dict[str, list[Told]] = {}
-        """What the others have said last, by view, or for the details of one thing: who is silent is among them."""
+        """What the others have said last, by view: who is silent is among them."""
         growth = topics.Growth()
         now = self._now
         self._own = {
@@ -98,7 +98,7 @@ class NodeStatus:
                 settings.COLUMNS, now(lambda: settings.rows(node.settings)), _SLOW, "position", ("name", "value")
             ),
         }  # fmt: skip
-        self._details: dict[str, Callable[[Query], Awaitable[object]]] = {
+        self._details: dict[str, Callable[[Query], Awaitable[tuple[object, Sequence[Told]]]]] = {
             "topics": self._topic, "groups": self._group, "events": self._event,
         }  # fmt: skip
 
@@ -108,16 +108,21 @@ class NodeStatus:
         self._watching = asyncio.get_running_loop().create_task(self._watch(), name="status page looks")
 
     def close(self) -> None:
-        """Look no more, and ask nothing."""
+        """Look no more, ask nothing, and answer nobody: before what would be asked is closed."""
+        self.is_closed = True
         self.events.detach()
         self._others.close()
         self._catalogue.close()
+        for table in (*self._own.values(), *self._tables.values()):
+            table.close()
         if self._watching is not None:
             self._watching.cancel()
 
     async def answer(self, query: Query) -> object:
         """What the page shows; BadQuery."""
+        self._check_open()
         found: dict[str, object] = {"view": query.view, "node": self._header(), "counters": self._counters()}
+        told: Sequence[Told] = ()
         if query.view == "overview":
             found["overview"] = await self._overview()
         elif query.view == "records":
@@ -128,29 +133,38 @@ class NodeStatus:
             table = self._tables[query.view]
             found["table"] = (await table.page(query.search, query.sort, query.page))._asdict()
         elif query.view in self._details:
-            found["item"] = {"name": query.item, "found": await self._details[query.view](query)}
+            item, told = await self._details[query.view](query)
+            found["item"] = {"name": query.item, "found": item}
         else:
             raise BadQuery("this view has no details")
-        told = self._told.get(_DETAIL if query.item else query.view, ())
+        told = told if query.item else self._told.get(query.view, ())
         found["silent"] = [{"node": one.node, "name": one.name, "reason": one.reason} for one in told if one.reason]
         return {"workers": [], "worker": None, "answer": found}
 
     async def own(self, query: Query) -> object:
         """What this node tells another one; BadQuery."""
+        self._check_open()
         if query.item:
             return {"item": await self._own_detail(query)}
         if query.view == "overview":
             return {**self._header(), **self._standing()}
         if query.view not in self._own:
             raise BadQuery("there is no such view")
-        return {"rows": _short(await self._own_rows(query.view))}
+        return {"rows": _short(await self._told_rows(query.view))}
+
+    def _check_open(self) -> None:
+        if self.is_closed:
+            raise BadQuery("this node stops")
 
     # ---- what this node knows ----------------------------------------------------------------------------------------
 
-    async def _own_rows(self, view: str) -> list[Row]:
+    async def _told_rows(self, view: str) -> list[Row]:
+        """Those that other nodes are told."""
         table = self._own[view]
         rows = await table.current()
-        return rows if len(rows) <= _MOST_TOLD else select(rows, (), "", table.order)[:_MOST_TOLD]
+        if len(rows) <= _MOST_TOLD:
+            return rows
+        return (await asyncio.to_thread(select, rows, (), "", table.order))[:_MOST_TOLD]
 
     async def _own_detail(self, query: Query) -> object:
         if query.view == "groups":
@@ -168,9 +182,11 @@ class NodeStatus:
 
     def _standing(self) -> dict[str, object]:
         """What the others show of this node."""
+        firing = self._alerts.firing()
         return {
             "connections": self._node.metrics.connections.value,
-            "alerts": [one._asdict() for one in self._alerts.firing()],
+            "firing": len(firing),
+            "alerts": [one._asdict() for one in firing[:_MOST_ALERTS]],
         }
 
     async def _watch(self) -> None:
@@ -206,7 +222,7 @@ class NodeStatus:
         """The rows of each node that has told them."""
         own = self._node.cluster.node_id if self._node.cluster is not None else 0
         told = [(one.node, one.content.get("rows", ())) for one in self._told.get(view, ()) if one.content is not None]
-        return [(own, await self._own_rows(view)), *told]
+        return [(own, await self._own[view].current()), *told]
 
     async def _nodes(self) -> list[Row]:
         told = {one.node: one for one in self._told.get("overview", ())}
@@ -231,34 +247,32 @@ class NodeStatus:
 
     # ---- details -----------------------------------------------------------------------------------------------------
 
-    async def _topic(self, query: Query) -> object:
+    async def _topic(self, query: Query) -> tuple[object, Sequence[Told]]:
         asked = Query(view="topics", item=query.item)
-        self._told[_DETAIL] = told = await self._others.ask(asked, _DETAIL_SECONDS)
+        told = await self._others.ask(asked, _DETAIL_SECONDS)
         await self._catalogue.refresh()
         known = [await self._own_detail(asked), *(one.content.get("item") for one in told if one.content is not None)]
         found = self._catalogue.detail(query.item, query.page, [one for one in known if isinstance(one, dict)])
-        return None if found is None else {**found, "shows_records": self._node.settings.http.show_records}
+        return None if found is None else {**found, "shows_records": self._node.settings.http.show_records}, told
 
-    async def _group(self, query: Query) -> object:
+    async def _group(self, query: Query) -> tuple[object, Sequence[Told]]:
         asked = Query(view="groups", item=query.item, page=query.page)
-        self._told[_DETAIL] = []
         found = await self._own_detail(asked)
         if found is not None:
-            return found
+            return found, ()
         node = next((row["node"] for row in await self._tables["groups"].current() if row["name"] == query.item), None)
         told = None if node is None else await self._others.ask_one(int(node), asked, _DETAIL_SECONDS)
         if told is None:
-            return None
-        self._told[_DETAIL] = [told]
-        return None if told.content is None else told.content.get("item")
+            return None, self._told.get("groups", ())
+        return None if told.content is None else told.content.get("item"), (told,)
 
-    async def _event(self, query: Query) -> object:
+    async def _event(self, query: Query) -> tuple[object, Sequence[Told]]:
         asked = Query(view="events", item=query.item)
         own = self._node.cluster.node_id if self._node.cluster is not None else 0
-        self._told[_DETAIL] = others_ = await self._others.ask(asked, _DETAIL_SECONDS)
+        others_ = await self._others.ask(asked, _DETAIL_SECONDS)
         told = [(own, await self._own_detail(asked))]
         told += [(one.node, one.content.get("item")) for one in others_ if one.content is not None]
-        return events.of_kind(query.item, told)
+        return events.of_kind(query.item, told), others_
 
     async def _look_at_records(self, query: Query) -> object:
         if not self._node.settings.http.show_records:
@@ -298,7 +312,7 @@ class NodeStatus:
         health = node.http.last_health(_HEALTH_SECONDS)
         known = node.cluster
         await self._ask("overview")
-        await self._catalogue.refresh()
+        await self._catalogue.refresh(patience=0.0)
         found = await self._tables["groups"].current()
         worst = groups.worst(found)
         return {
@@ -314,16 +328,17 @@ class NodeStatus:
             "topics": self._catalogue.count,
             "groups": len(found),
             "worst": None if worst is None else {"group": worst["name"], "lag": worst["lag"]},
-            "alerts": self._all_alerts(),
+            **self._all_alerts(),
         }
 
-    def _all_alerts(self) -> list[dict[str, object]]:
-        """Those that fire, on whichever node: the critical ones first."""
+    def _all_alerts(self) -> dict[str, object]:
+        """How many fire, on whichever node, and the first of them: the critical ones."""
         own = self._node.cluster.node_id if self._node.cluster is not None else 0
-        of_all = [(own, [one._asdict() for one in self._alerts.firing()])]
-        of_all += [(one.node, one.content["alerts"]) for one in self._told["overview"] if one.content is not None]
-        found = [{**one, "node": node} for node, of in of_all for one in of]
-        return sorted(found, key=lambda one: (one["severity"] != "critical", one["since"]))[:_MOST_ALERTS]
+        of_all: list[tuple[int, Mapping[str, Any]]] = [(own, self._standing())]
+        of_all += [(one.node, one.content) for one in self._told["overview"] if one.content is not None]
+        found = [{**one, "node": node} for node, of in of_all for one in of["alerts"]]
+        found.sort(key=lambda one: (one["severity"] != "critical", one["since"]))
+        return {"firing": sum(of["firing"] for _, of in of_all), "alerts": found[:_MOST_ALERTS]}
 
     def _counters(self) -> dict[str, float | None]:
         """Numbers that the page makes its charts of: those that only grow it turns into rates."""
@@ -362,7 +377,7 @@ def _health(told: Told | None) -> Row:
     ready = "Stopping" if content["draining"] else _HEALTH[content["ready"]]
     return {
         "health": ready, "started": content["since"], "connections": content["connections"],
-        "alerts": len(content["alerts"]), "reason": "",
+        "alerts": content["firing"], "reason": "",
     }  # fmt: skip
 
 

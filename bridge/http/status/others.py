@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from bridge.http.status.sources import ObservedNode
 
 KEY: Final = 32_000
+FORM: Final = 0
+"""The version of what nodes tell each other. It grows with each change of it: nodes of two forms do not understand each
+other, and each page names the other node."""
 _PATIENCE_SECONDS: Final = 0.5
 """For so long a page waits for other nodes; what comes later is in the next one."""
 _AGAIN_SECONDS: Final = 10.0
@@ -61,8 +64,8 @@ def api(answer: Callable[[Query], Awaitable[object]]) -> Api:
     return Api(
         key=KEY,
         name="StatusOfNode",
-        min_version=0,
-        max_version=0,
+        min_version=FORM,
+        max_version=FORM,
         flexible=0,
         handle=handle,
         request=Request,
@@ -165,9 +168,11 @@ class OtherPages:
         others = self._node.other_nodes
         try:
             if others is not None:
-                response: Response = await others.ask(node, _ASKED, Request(query=query.encoded), 0)
+                response: Response = await others.ask(node, _ASKED, Request(query=query.encoded), FORM)
                 answer.content, answer.at, answer.reason = json.loads(response.content), loop_time(), ""
-        except (BridgeError, OSError, ValueError) as error:
+        except ValueError:  # as where the question is refused: it has no place in the answer
+            answer.content, answer.failed_at, answer.reason = None, loop_time(), "its answer cannot be read"
+        except (BridgeError, OSError) as error:
             answer.content, answer.failed_at, answer.reason = None, loop_time(), str(error) or "it does not answer"
         finally:
             answer.asking = None

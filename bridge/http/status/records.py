@@ -58,7 +58,7 @@ class Shown(NamedTuple):
 
 
 class _Found:
-    """The records that are wanted, as they are met."""
+    """The rows of the records that are wanted, as they are met. Records themselves are not kept: they may be large."""
 
     def __init__(self, query: Query, since: int, most: int) -> None:
         self._key = wanted_key(query.key)
@@ -66,28 +66,34 @@ class _Found:
         self._since = since
         self._most = most
         self._is_newest = query.start in ("", "newest")
-        self._records: deque[tuple[Record, bool]] = deque(maxlen=most)
+        self._rows: deque[dict[str, Any]] = deque(maxlen=most)
         self.next = since
 
     @property
     def is_full(self) -> bool:
         """Whether what follows is not shown."""
-        return not self._is_newest and len(self._records) >= self._most
+        return not self._is_newest and len(self._rows) >= self._most
 
-    def add(self, batches: bytes, *, by_kafka: bool) -> None:
-        """Take what is wanted of a stored entry. What only brokers write is left out."""
+    def add(self, batches: bytes, *, by_kafka: bool) -> bool:
+        """Take what is wanted of a stored entry; False where it has more records than are looked at. What only brokers
+        write is left out."""
         if len(batches) > ATTRIBUTES_AT and batches[ATTRIBUTES_AT] & CONTROL:
-            return
-        for record in islice(each_record(batches, _MOST_UNPACKED), _MOST_IN_BATCH):
-            if self.is_full:
-                return
+            return True
+        wanted: deque[Record] = deque(maxlen=self._most)
+        is_whole = True
+        for number, record in enumerate(each_record(batches, _MOST_UNPACKED)):
+            is_whole = number < _MOST_IN_BATCH
+            if not is_whole or (not self._is_newest and len(self._rows) + len(wanted) >= self._most):
+                break
             self.next = record.offset + 1
             if record.offset >= self._since and self._is_wanted(record):
-                self._records.append((record, by_kafka))
+                wanted.append(record)
+        self._rows.extend(_row(record, by_kafka=by_kafka) for record in wanted)
+        return is_whole
 
     def rows(self) -> list[dict[str, Any]]:
         """What was found, as it is shown."""
-        return [_row(record, by_kafka=by_kafka) for record, by_kafka in self._records]
+        return list(self._rows)
 
     def _is_wanted(self, record: Record) -> bool:
         if self._since_time is not None and record.timestamp < self._since_time:
@@ -138,7 +144,7 @@ class RecordLook:
         if since < end.offset:
             read, stopped = await _read(services, topic, number, since, found)
         return {
-            "records": await asyncio.to_thread(found.rows),
+            "records": found.rows(),
             "start": start,
             "end": end.offset,
             "since": since,
@@ -149,24 +155,31 @@ class RecordLook:
 
 
 async def _read(services: "Services", topic: str, number: int, since: int, found: _Found) -> tuple[int, str]:
-    """Read from an offset on into `found`; the bytes that were read, and what ended it before the log's end."""
-    read = 0
+    """Read from an offset on into `found`; the bytes that were read, and what was left out, or ended it early."""
+    read, left_out = 0, ""
     try:
         async with asyncio.timeout(SECONDS), aclosing(services.closed_logs.entries(topic, number, since)) as entries:
             async for batch, by_kafka in entries:
                 data = batch.kafka()
                 read += len(data)
                 try:
-                    await asyncio.to_thread(found.add, data, by_kafka=by_kafka)
+                    is_whole = await asyncio.to_thread(found.add, data, by_kafka=by_kafka)
                 except BridgeError as error:
-                    return read, f"the batch at {batch.base} cannot be read: {error}"
+                    is_whole, left_out = True, f"the batch at {batch.base} cannot be read: {error}"
                 if found.is_full:
-                    return read, ""
+                    return read, left_out
+                found.next = batch.next
+                if not is_whole:
+                    left_out = f"of the batch at {batch.base} the first {_MOST_IN_BATCH:,} records alone"
                 if read >= MOST_READ_BYTES:
                     return read, f"{read:,} bytes were read"
     except TimeoutError:
         return read, f"{SECONDS:.0f} seconds have passed"
-    return read, ""
+    except BridgeError as error:
+        if not read:
+            raise
+        return read, f"what follows cannot be read: {error}"
+    return read, left_out
 
 
 def audit(query: Query, **more: object) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from bridge.http.status.query import BadQuery
-from bridge.runtime.futures import loop_time
+from bridge.runtime.futures import loop_time, retrieve_exception
 
 Value: TypeAlias = str | int | float | bool | None
 Row: TypeAlias = Mapping[str, Value]
@@ -16,7 +16,12 @@ _FEW: Final = 512
 _REMEMBERED: Final = 8
 _REST: Final = 400
 """So many times what a table took to make it is shown: its making costs a quarter of a percent of the time."""
-_MOST_SECONDS: Final = 60.0
+MOST_SECONDS: Final = 30.0
+"""For so long the rows of a table are shown at most before new ones are made."""
+_PATIENCE_SECONDS: Final = 0.1
+"""For so long who looks waits for new rows, and then gets those of before."""
+_LASTS_SECONDS: Final = 30.0
+"""Rows that should have been made anew this long ago are shown to nobody."""
 
 
 class Page(NamedTuple):
@@ -53,9 +58,10 @@ class Table:
         self._prepare = prepare
         self._finish = finish
         self._seconds = seconds
-        self._making = asyncio.Lock()
-        self._made: list[Row] | None = None
+        self._made: list[Row] = []
         self._until = float("-inf")
+        self._making: asyncio.Task[None] | None = None
+        self._is_expired = False
         self._selected: dict[tuple[str, str], Sequence[Row]] = {}
 
     async def page(self, search: str, sort: str, page: int) -> Page:
@@ -76,16 +82,38 @@ class Table:
         return shown if self._finish is None else shown._replace(rows=[self._finish(row) for row in shown.rows])
 
     async def current(self) -> list[Row]:
-        """The rows, perhaps of some seconds ago: the longer they took to make, the longer they are shown."""
-        async with self._making:
-            if self._made is None or loop_time() >= self._until:
-                if self._prepare is not None:
-                    await self._prepare()
-                began = loop_time()
-                self._made, self._selected = await self._make(), {}
-                now = loop_time()
-                self._until = now + min(max(self._seconds, _REST * (now - began)), _MOST_SECONDS)
-            return self._made
+        """The rows, perhaps of some seconds ago: the longer they took to make, the longer they are shown.
+
+        Where that takes a while those of before are the answer, unless they are of long ago. A caller that is cancelled
+        leaves the making to others. Raises what it raises where there is nothing else to show.
+        """
+        if loop_time() >= self._until:
+            if self._making is None or self._making.done():
+                self._making = asyncio.get_running_loop().create_task(self._renew(), name="rows of the status page")
+                self._making.add_done_callback(retrieve_exception)
+            making, is_recent = self._making, loop_time() < self._until + _LASTS_SECONDS
+            await asyncio.wait((making,), timeout=_PATIENCE_SECONDS if is_recent else None)
+            if not is_recent:
+                making.result()
+        return self._made
+
+    def expire(self) -> None:
+        """More is known than when the rows were made, or are being made: nobody is shown them any more."""
+        self._is_expired, self._until = True, float("-inf")
+
+    def close(self) -> None:
+        """Make nothing any more."""
+        if self._making is not None:
+            self._making.cancel()
+
+    async def _renew(self) -> None:
+        if self._prepare is not None:
+            await self._prepare()
+        self._is_expired, began = False, loop_time()
+        self._made, self._selected = await self._make(), {}
+        now = loop_time()
+        if not self._is_expired:
+            self._until = now + min(max(self._seconds, _REST * (now - began)), MOST_SECONDS)
 
 
 def cut(found: Sequence[Row], page: int, total: int | None = None) -> Page:

@@ -7,15 +7,15 @@ topic that is shown, Pulsar is asked, in the background and seldom.
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bridge.cluster.membership.view import NO_NODE
 from bridge.errors import BridgeError
 from bridge.http.status.groups import GroupLags
 from bridge.http.status.lately import Lately
-from bridge.http.status.table import Row, Value, cut
-from bridge.runtime.futures import in_chunks, in_turns, loop_time
+from bridge.http.status.table import MOST_SECONDS, Row, Value, cut
+from bridge.runtime.futures import gathered, in_chunks, in_turns, loop_time
 from bridge.storage.topics.configs import ConfigSource
 from bridge.storage.topics.topic import Topic
 
@@ -29,10 +29,12 @@ OWN_COLUMNS: Final = (
 COLUMNS: Final = (
     "name", "partitions", "records", "rate", "groups", "in_rate", "out_rate", "bytes_in", "bytes_out",
 )  # fmt: skip
-_FORGOTTEN_SECONDS: Final = 60.0
-"""A rate is no mean over more than this: the page was not looked at."""
+_FORGOTTEN_SECONDS: Final = 4 * MOST_SECONDS
+"""A rate is no mean over more than this: the page was not looked at. Where the tables of two nodes are made as seldom
+as can be, one look follows the other after little more than half of it."""
 _NAMES_SECONDS: Final = 30.0
-_NAMES_PATIENCE: Final = 0.5
+_NAMES_PATIENCE: Final = 5.0
+"""For so long the first list is waited for: without it there is no saying which topics there are."""
 _FACTS_SECONDS: Final = 120.0
 """Sizes, configs and numbers of partitions that Pulsar was asked are shown for so long."""
 _ENDS_SECONDS: Final = 30.0
@@ -73,8 +75,10 @@ async def own_rows(node: "ObservedNode", growth: Growth, lags: GroupLags) -> lis
     made: dict[str, Row] = {}
     for services in node.services():
         prefix = "" if services.is_own else services.name + "/"
-        # those with nothing to tell are passed over at once: on a machine that is full each turn may be long
-        told = [one for one in services.topics.known() if one.logs or node.metrics.topics.find(prefix + one.name)]
+        # those with nothing to tell are passed over in few turns: on a machine that is full each may be long
+        told: list[Topic] = []
+        async for some in in_chunks(list(services.topics.known())):
+            told += [one for one in some if one.logs or node.metrics.topics.find(prefix + one.name)]
         async for topic in in_turns(told):
             row = _own_row(topic, prefix + topic.name, node, growth)
             if row is not None:
@@ -126,7 +130,7 @@ def own_detail(node: "ObservedNode", name: str, lags: GroupLags) -> Mapping[str,
             for number, log in sorted(logs.items())
             if log.known_end is not None and _leads(node, local, number)
         ],
-        "readers": sorted(lags.readers.get(name, {}).items()),
+        "readers": sorted(lags.readers.get(name, {}).items(), key=lambda one: -(one[1] or 0))[:_MOST_READERS],
     }
 
 
@@ -162,9 +166,12 @@ class Facts(NamedTuple):
 class Catalogue:
     """All topics, as all nodes and Pulsar know them."""
 
-    def __init__(self, node: "ObservedNode") -> None:
+    def __init__(self, node: "ObservedNode", on_first: Callable[[], None] = lambda: None) -> None:
+        """`on_first` is called when the first list of all topics has come."""
         self._node = node
-        self._names: list[str] = []
+        self._on_first = on_first
+        self._names: dict[str, Sequence[str]] = {}
+        """Those of each namespace that has told them, by what they begin with."""
         self._named_at = float("-inf")
         self._naming: asyncio.Task[None] | None = None
         self._counted_in: ClusterSnapshot | None = None
@@ -184,18 +191,20 @@ class Catalogue:
     @property
     def count(self) -> int | None:
         """How many topics there are; None before Pulsar has told."""
-        return len(self._names) if self._named_at > 0 else None
+        return sum(map(len, self._names.values())) if self._names else None
 
-    async def refresh(self) -> None:
-        """Have the list of all topics asked where it is old; wait for the first for half a second at most."""
+    async def refresh(self, patience: float | None = None) -> None:
+        """Have the list of all topics asked where it is old; wait for the first, for a limited time."""
         if self._naming is None and loop_time() - self._named_at > _NAMES_SECONDS:
             self._naming = asyncio.get_running_loop().create_task(self._ask_names(), name="status page lists topics")
         if self._naming is not None and not self._names:
-            await asyncio.wait((self._naming,), timeout=_NAMES_PATIENCE)
+            await asyncio.wait((self._naming,), timeout=_NAMES_PATIENCE if patience is None else patience)
 
     async def rows(self, told: Iterable[Iterable[Mapping[str, Any]]]) -> list[Row]:
         """One row for each topic; `told`: the rows of each node."""
-        made: dict[str, dict[str, Value]] = {name: {"name": name, **_NOTHING} for name in self._names}
+        made: dict[str, dict[str, Value]] = {}
+        async for names in in_chunks([name for of_one in self._names.values() for name in of_one]):
+            made.update((name, {"name": name, **_NOTHING}) for name in names)
         async for some in in_chunks([row for rows in told for row in rows]):
             for row in some:
                 _add(made.setdefault(row["name"], {"name": row["name"], **_NOTHING}), row)
@@ -221,7 +230,7 @@ class Catalogue:
         topic = None if services is None else _known(services, local)
         facts = self._facts.look(name)
         partitions = topic.partitions if topic is not None else 0 if facts is None else facts.partitions
-        if not partitions and name not in self._names:
+        if not partitions and not any(name in names for names in self._names.values()):
             return None
         told = list(told)
         logs = {number: Bounds(start, end) for one in told for number, start, end in one["logs"]}
@@ -260,13 +269,14 @@ class Catalogue:
 
     async def _ask_names(self) -> None:
         try:
-            found: list[str] = []
-            for services in list(self._node.services()):
-                prefix = "" if services.is_own else services.name + "/"
-                found += [prefix + name for name in await services.topics.names()]
-            self._names = found
-        except (BridgeError, OSError):
-            pass  # the last list is shown
+            opened = {"" if one.is_own else one.name + "/": one for one in self._node.services()}
+            found = await gathered(_names(prefix, one) for prefix, one in opened.items())
+            # of a namespace that does not tell them the last ones are shown
+            told = {prefix: names for prefix, names in zip(opened, found, strict=True) if names is not None}
+            is_first = not self._names
+            self._names = {prefix: names for prefix, names in self._names.items() if prefix in opened} | told
+            if is_first and told:
+                self._on_first()
         finally:
             self._named_at, self._naming = loop_time(), None
 
@@ -301,6 +311,14 @@ class Catalogue:
             return None
         end = await services.closed_logs.end(local, number)
         return None if end is None else Bounds(await services.closed_logs.start(local, number, end), end.offset)
+
+
+async def _names(prefix: str, services: "Services") -> list[str] | None:
+    """All topics of a namespace; None where Pulsar does not tell them."""
+    try:
+        return [prefix + name for name in await services.topics.names()]
+    except (BridgeError, OSError):
+        return None
 
 
 _NOTHING: Final[Mapping[str, None]] = dict.fromkeys((*COLUMNS[1:], "counted"))

@@ -54,6 +54,14 @@ def test_a_flood_displaces_no_other_kind(memory: EventMemory) -> None:
     assert max(len(one.fields) for one in refused.last) < 400
 
 
+def test_in_the_list_the_fields_of_the_latest_are_cut(memory: EventMemory) -> None:
+    LOG.warning("! refused", extra={f"key{number}": "x" * 300 for number in range(20)})
+    (row,) = memory.rows()
+    assert len(str(row["fields"])) == 500
+    (last,) = memory.last("refused")
+    assert len(str(last["fields"])) > 5000
+
+
 def test_kinds_are_bounded_and_the_silent_one_goes_first(memory: EventMemory) -> None:
     for number in range(MOST_KINDS):
         LOG.warning(f"! kind {number}")

@@ -73,3 +73,16 @@ async def test_the_last_answer_stays_while_pulsar_is_away() -> None:
     await turns()
     assert lately.look("a") == 1
     lately.close()
+
+
+async def test_nothing_is_asked_after_its_end() -> None:
+    asked: list[str] = []
+
+    async def ask(key: str) -> None:
+        asked.append(key)
+
+    lately: Lately[str, None] = Lately(ask, seconds=1e9, pause=0)
+    lately.close()
+    assert lately.look("a") is None
+    await turns()
+    assert not asked

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 import urllib.error
@@ -19,7 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bridge.groups.store.records import StoredOffset
 from bridge.http.server import HttpServer
-from bridge.http.status import groups
+from bridge.http.status import groups, topics
 from bridge.pulsar.admin.rest import RestClient
 from bridge.pulsar.connection.broker_connection import BrokerConnection, Delay
 from bridge.telemetry import log
@@ -312,6 +313,45 @@ def test_looking_asks_pulsar_for_the_list_of_topics_and_not_for_each_at_every_lo
     # the list, the topic's size, its configs (defaults and own ones), its end: each once in a while
     assert len([who for who in asked if who in own or who is quiet.server.admin]) < 25
     assert until(lambda: is_ready(quiet) and bool(asked))  # which does ask
+
+
+def test_a_list_of_topics_that_comes_late_is_shown_at_once(
+    bridge_with: Callable[..., BridgeThread], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without it the page knows the topics alone that some node has opened."""
+    slow = bridge_with()
+    slow.call(slow.server.admin.create_partitioned(f"persistent://{slow.namespace}/unused", 1))
+    monkeypatch.setattr(topics, "_NAMES_PATIENCE", 0.0)
+    catalogue, names = slow.server._status._catalogue, slow.server.topics.names
+    listed = asyncio.Event()
+
+    async def late() -> list[str]:
+        await listed.wait()
+        return await names()
+
+    monkeypatch.setattr(slow.server.topics, "names", late)
+    assert rows(slow, "topics", search="unused") == []
+    assert ask(slow, "overview")["overview"]["topics"] is None
+    slow._loop.call_soon_threadsafe(listed.set)
+    assert until(lambda: catalogue._naming is None)
+    assert [row["name"] for row in rows(slow, "topics", search="unused")] == ["unused"]
+
+
+def test_it_asks_nothing_where_what_it_asks_is_closed(
+    bridge_with: Callable[..., BridgeThread], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A question to Pulsar that begins after that would outlive the node."""
+    stopping = bridge_with()
+    status, close = stopping.server._status, stopping.server.admin.close
+    closed: list[bool] = []
+
+    async def noted() -> None:
+        closed.append(status.is_closed)
+        await close()
+
+    monkeypatch.setattr(stopping.server.admin, "close", noted)
+    stopping.stop()
+    assert closed == [True]
 
 
 def is_ready(node: BridgeThread) -> bool:

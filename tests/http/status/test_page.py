@@ -294,6 +294,31 @@ def test_a_browser_logs_in_by_the_token(opened: Open, browser: Browser, pulsar: 
         secured.stop()
 
 
+def test_a_bridge_that_is_frozen_or_starts_is_told_of(opened: Open) -> None:
+    watched = opened("overview")
+    page = watched.page
+    expect(page.locator("#health")).to_have_text("Ready")
+    page.clock.install()
+    page.reload()
+    expect(page.locator("#health")).to_have_text("Ready")
+    page.route("**/api/state*", lambda route: None)  # it is never answered
+    with page.expect_request(re.compile("api/state")):
+        page.clock.run_for(1000)
+    page.clock.run_for(10_000)
+    expect(page.locator("#health")).to_have_text("No answer")
+    page.unroute("**/api/state*")
+    starts = "it starts, and waits for the cluster"
+    page.route("**/api/state*", lambda route: route.fulfill(status=503, content_type="text/plain", body=starts))
+    with page.expect_response(re.compile("api/state")):
+        page.clock.run_for(3000)
+    expect(page.locator("#facts")).to_contain_text(starts)
+    page.unroute("**/api/state*")
+    with page.expect_response(re.compile("api/state")):
+        page.clock.run_for(3000)
+    expect(page.locator("#health")).to_have_text("Ready")
+    watched.wrong.clear()  # the console names each answer that is none
+
+
 def test_a_bridge_that_is_gone_is_told_of(opened: Open, pulsar: PulsarAddress) -> None:
     gone = BridgeThread(settings_for(pulsar, pulsar.create_namespace()))
     gone.start()

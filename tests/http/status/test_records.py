@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import tracemalloc
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -16,10 +17,13 @@ from confluent_kafka import Producer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridge.codec import Rebuild, Record, build_batch
 from bridge.config import HttpSettings
-from bridge.errors import SettingsError
-from bridge.http.status.query import BadQuery
+from bridge.errors import CorruptEntry, SettingsError
+from bridge.http.status import records
+from bridge.http.status.query import BadQuery, Query
 from bridge.http.status.records import MOST_RECORDS, indented, shown, wanted_key
+from bridge.storage.entries import each_record
 from tests.support.bridges import BridgeThread, Overrides, settings_for
 from tests.support.foreign import until
 from tests.support.pulsar import PulsarAddress
@@ -84,6 +88,22 @@ def test_they_are_shown_only_behind_a_token() -> None:
     with pytest.raises(SettingsError, match=r"http\.token"):
         HttpSettings(show_records=True)
     assert HttpSettings(show_records=True, token=TOKEN).show_records
+
+
+def test_of_large_records_no_more_is_kept_than_is_shown() -> None:
+    found = records._Found(Query(view="records"), 0, MOST_RECORDS)
+    size = 4 * 1024 * 1024
+    tracemalloc.start()
+    try:
+        for offset in range(8):
+            batch = build_batch([Record(offset, -1, None, b"x" * size, [])], Rebuild(offset, 1, 0))
+            assert found.add(bytes(batch), by_kafka=True)
+        del batch
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [row["value"]["bytes"] for row in found.rows()] == [size] * 8
+    assert kept < size
 
 
 # ---- of a real partition ---------------------------------------------------------------------------------------------
@@ -187,6 +207,38 @@ def test_no_more_are_shown_than_is_allowed(bridge: BridgeThread) -> None:
     found = fetched(bridge, item="many", most=100_000, start="offset")["answer"]["item"]["found"]
     assert len(found["records"]) == MOST_RECORDS
     assert {len(one["value"]["text"]) for one in found["records"]} == {4096}
+
+
+def test_of_a_batch_with_too_many_records_the_first_are_shown_and_the_next_look_goes_on_behind_it(
+    bridge: BridgeThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = Producer({"bootstrap.servers": bridge.kafka, "linger.ms": 60_000})
+    for number in range(6):
+        producer.produce("dense", f"{number}".encode())
+    assert producer.flush(30) == 0
+    for number in range(2):
+        producer.produce("dense", f"behind {number}".encode())
+    assert producer.flush(30) == 0
+    monkeypatch.setattr(records, "_MOST_IN_BATCH", 4)
+    found = fetched(bridge, item="dense", start="offset", at=0)["answer"]["item"]["found"]
+    assert (offsets(found), found["next"]) == ([0, 1, 2, 3, 6, 7], 8)
+    assert "the first 4 records alone" in found["stopped"]
+
+
+def test_a_batch_that_cannot_be_read_hides_no_others(bridge: BridgeThread, monkeypatch: pytest.MonkeyPatch) -> None:
+    def damaged(batches: bytes, limit: int) -> Iterator[Record]:
+        if int.from_bytes(batches[:8], "big") == 1:
+            raise CorruptEntry("damaged")
+        return each_record(batches, limit)
+
+    producer = Producer({"bootstrap.servers": bridge.kafka})
+    for number in range(4):
+        producer.produce("damaged", f"{number}".encode())
+        assert producer.flush(30) == 0  # each is a batch of its own
+    monkeypatch.setattr(records, "each_record", damaged)
+    found = fetched(bridge, item="damaged")["answer"]["item"]["found"]
+    assert (offsets(found), found["next"]) == ([0, 2, 3], 4)
+    assert "the batch at 1 cannot be read" in found["stopped"]
 
 
 def test_each_look_is_told_to_the_audit_log_without_the_key(

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridge.http.status import table as tables
 from bridge.http.status.query import BadQuery
 from bridge.http.status.table import PAGE_ROWS, Row, Table, cut, select
 
@@ -64,6 +65,96 @@ async def test_rows_are_made_once_for_all_who_ask_and_selected_once() -> None:
     for number in range(100):
         await table.page(str(number), "", 1)
     assert len(table._selected) <= 8
+
+
+class Slow:
+    """A table whose rows are made when they are let."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        self.let = asyncio.Event()
+        self.let.set()
+        self.fails = False
+        self.made = 0
+        self.table = Table(("number",), self._make, seconds=5.0)
+        monkeypatch.setattr(tables, "loop_time", lambda: self.now)
+
+    async def shown(self) -> object:
+        async with asyncio.timeout(30):
+            (row,) = await self.table.current()
+        return row["number"]
+
+    async def done(self) -> None:
+        assert self.table._making is not None
+        await asyncio.wait((self.table._making,))
+
+    async def _make(self) -> list[Row]:
+        await self.let.wait()
+        if self.fails:
+            raise OSError("not now")
+        self.made += 1
+        return [{"number": self.made}]
+
+
+async def test_the_rows_of_before_are_shown_while_new_ones_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Slow(monkeypatch)
+    assert await slow.shown() == 1
+    slow.let.clear()
+    slow.now = 6.0
+    assert [await slow.shown() for _ in range(3)] == [1, 1, 1]
+    slow.let.set()
+    await slow.done()
+    assert await slow.shown() == 2
+    assert slow.made == 2
+
+
+async def test_rows_of_long_ago_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Slow(monkeypatch)
+    assert await slow.shown() == 1
+    slow.now = 3600.0
+    assert await slow.shown() == 2
+
+
+async def test_a_making_that_fails_leaves_the_rows_of_before_and_is_told_when_they_are_old(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slow = Slow(monkeypatch)
+    assert await slow.shown() == 1
+    slow.fails, slow.now = True, 6.0
+    assert await slow.shown() == 1
+    slow.now = 3600.0
+    with pytest.raises(OSError, match="not now"):
+        await slow.shown()
+    slow.fails = False
+    assert await slow.shown() == 2
+
+
+async def test_rows_are_made_anew_where_more_is_known_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Slow(monkeypatch)
+    assert await slow.shown() == 1
+    slow.table.expire()
+    assert await slow.shown() == 2
+    slow.table.expire()
+    slow.let.clear()
+    looking = asyncio.ensure_future(slow.shown())
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    slow.table.expire()  # what is being made does not know it
+    slow.let.set()
+    assert await looking == 3
+    assert await slow.shown() == 4
+    assert await slow.shown() == 4
+
+
+async def test_who_looks_and_leaves_takes_no_rows_from_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = Slow(monkeypatch)
+    slow.let.clear()
+    first, second = (asyncio.ensure_future(slow.shown()) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    slow.let.set()
+    assert await second == 1
+    assert first.cancelled()
 
 
 async def test_there_is_no_other_column() -> None:

@@ -1,10 +1,11 @@
 // Asks the bridge once a second for what the view in the address shows, and writes it into the page.
 
 import { Charts, History } from "./charts.js";
-import { Grid, bytes, el, line, moment, recordsView, say, seconds, shown, views } from "./views.js";
+import { Grid, bytes, el, line, moment, recordsView, say, seconds, shown, told, views } from "./views.js";
 import { recordsPage } from "./records.js";
 
 const EVERY = 1000;
+const PATIENCE = 10_000;  // a node that is frozen takes the question, and never answers it
 const byId = (id) => document.getElementById(id);
 const history = new History();
 const state = { view: "", search: "", sort: "", page: 1, item: "", partition: 0, worker: null };
@@ -59,12 +60,9 @@ async function poll() {
   if (state.view !== "records") for (const name of ["search", "sort", "item"]) if (state[name]) query.set(name, state[name]);
   if (state.worker !== null) query.set("worker", state.worker);
   let pause = EVERY;
+  const late = setTimeout(() => mine.abort(new TypeError("no answer in time")), PATIENCE);
   try {
-    const response = await fetch(`api/state?${query}`, { signal: mine.signal, cache: "no-store" });
-    if (mine !== asking) return;
-    if (response.status === 401) throw new Error("The token is asked for again: reload the page.");
-    const found = await response.json();
-    if (!response.ok) throw new Error(found.error ?? `The bridge answers ${response.status}.`);
+    const found = await told(await fetch(`api/state?${query}`, { signal: mine.signal, cache: "no-store" }));
     if (mine !== asking) return;
     answered = Date.now();
     update(found);
@@ -72,6 +70,8 @@ async function poll() {
     if (mine !== asking || error.name === "AbortError") return;
     pause = 3 * EVERY;
     lost(error);
+  } finally {
+    clearTimeout(late);
   }
   if (!paused) timer = setTimeout(poll, pause);
 }
@@ -188,7 +188,7 @@ function overview() {
       fact("Topics", shown("count", found.topics));
       fact("Groups", shown("count", found.groups));
       fact("Worst lag", found.worst ? `${shown("count", found.worst.lag)} records: ${found.worst.group}` : "none");
-      fact("Alerts", found.alerts.length ? shown("count", found.alerts.length) : "none");
+      fact("Alerts", found.firing ? shown("count", found.firing) : "none");
       firing.hidden = !found.alerts.length;
       alerts.update(found.alerts);
       fact("Running for", seconds(Math.max(0, node.now - node.since)));

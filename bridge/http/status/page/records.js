@@ -1,8 +1,9 @@
 // A look at records: asked for when somebody wants it. What they hold is text in text nodes, whatever it says.
 
-import { el, moment, say, shown } from "./views.js";
+import { el, moment, say, shown, told } from "./views.js";
 
 const STARTS = [["newest", "the newest"], ["offset", "from an offset"], ["time", "from a time"]];
+const PATIENCE = 30_000;  // more than a look takes
 
 export function recordsPage(state, back) {
   const partition = el("input", { type: "number", id: "partition", min: 0, value: state.partition });
@@ -38,10 +39,9 @@ export function recordsPage(state, back) {
     button.setAttribute("aria-disabled", "true");
     say(said, "Reading …");
     try {
-      const response = await fetch(`api/state?${query}`, { cache: "no-store" });
-      const found = await response.json();
-      if (!response.ok || !found.answer) throw new Error(found.error ?? `The bridge answers ${response.status}.`);
-      show(found.answer.item.found);
+      const { answer } = await told(await fetch(`api/state?${query}`, { cache: "no-store", signal: AbortSignal.timeout(PATIENCE) }));
+      if (answer === null) throw new Error("No worker answers.");
+      show(answer.item.found);
     } catch (error) {
       list.replaceChildren();
       next.hidden = true;

@@ -19,7 +19,11 @@ export function seconds(value) {
   return `${whole.format(value / 86400)} days`;
 }
 
-export const moment = (value) => time.format(new Date(value * 1000));
+// Clients write what timestamps they like: not each is a time that there is.
+export function moment(value) {
+  const at = new Date(value * 1000);
+  return Number.isNaN(at.getTime()) ? `${whole.format(value)} s after 1970` : time.format(at);
+}
 
 export const kinds = {
   text: (value) => value,
@@ -73,6 +77,15 @@ export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
+// What an answer says; an Error with its words where it says that there is none. A node that starts answers in plain text.
+export async function told(response) {
+  if (response.status === 401) throw new Error("The token is asked for again: reload the page.");
+  const isJson = response.headers.get("Content-Type")?.startsWith("application/json");
+  const found = isJson ? await response.json() : { error: (await response.text()).trim() };
+  if (!response.ok) throw new Error(found.error || `The bridge answers ${response.status}.`);
+  return found;
+}
+
 const column = (key, label, kind = "text", more = {}) => ({ key, label, kind, sorts: true, ...more });
 const fixed = (key, label, kind = "text", more = {}) => ({ key, label, kind, sorts: false, ...more });
 
@@ -83,7 +96,7 @@ export const views = {
     note: "The members of the cluster, in the newest view that this node has.",
     columns: [
       column("name", "Name"), column("id", "Id", "id"), column("health", "Health"), column("state", "State"),
-      column("role", "Role"), column("alerts", "Alerts", "count"), column("connections", "Connections", "count"),
+      column("role", "Role", "text", { short: true }), column("alerts", "Alerts", "count"), column("connections", "Connections", "count"),
       column("partition_slots", "Partition slots", "count"), column("group_slots", "Group slots", "count"),
       column("rack", "Rack"), column("weight", "Weight", "count"), column("version", "Version"),
       column("addresses", "Addresses", "text", { long: true }),
