@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from bridge.pipeline.endpoint import KafkaEndpoint
 from bridge.pipeline.frames import kafka_frame
 from bridge.pipeline.options import EndpointOptions
-from bridge.pipeline.provenance import foreign_headers, true_timestamp
 from bridge.pipeline.ranges import TopicRange
 from tests.pipeline.samples import Sample
 
@@ -26,13 +25,11 @@ def as_sample(row: Any) -> Sample:
 
 
 def contents(spark: SparkSession, endpoint: EndpointOptions, topic: str) -> list[Sample]:
-    """What a topic holds, its records as they were at their source."""
+    """What a topic holds, as any reader gets it."""
     with KafkaEndpoint(endpoint) as asked:
         bounds = asked.bounds([topic])
     ranges = [TopicRange(*key, held.earliest, held.latest) for key, held in bounds.items() if held.latest]
-    frame = kafka_frame(spark, endpoint, ranges).orderBy("partition", "offset")
-    frame = frame.withColumn("time", true_timestamp()).withColumn("own", foreign_headers())
-    return as_samples(frame.selectExpr("partition", "key", "value", "own headers", "timestamp_millis(time) timestamp"))
+    return as_samples(kafka_frame(spark, endpoint, ranges).orderBy("partition", "offset"))
 
 
 def by_partition(samples: list[Sample]) -> list[Sample]:

@@ -1,0 +1,94 @@
+"""Three clients under load go from a Kafka to the bridge and home, with `bridge-pipeline copy` and by the page's steps.
+
+`pytest -s tests/migration` prints the pauses.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bridge.node.orphans import Guard
+from tests.migration.copying import Copying
+from tests.migration.mirror import ends
+from tests.migration.work import PARTITIONS, Work, contents
+from tests.support.kafka_broker import KafkaBroker
+
+
+def until_copied(work: Work, copying: Copying, source: str, target: str) -> None:
+    """Wait until all is at the target that is at the source now."""
+    wanted = ends(source, work.topic, PARTITIONS)
+
+    def there() -> bool:
+        assert copying.running, copying.said()
+        found = ends(target, work.topic, PARTITIONS)
+        return all(found.get(key, 0) >= end for key, end in wanted.items())
+
+    work.until("the copy", there)
+
+
+def move(work: Work, copying: Copying, new: str) -> None:
+    """The steps of the page, from the one at which the producers are stopped."""
+    work.stop_producing()
+    work.until_read(work.written())
+    work.stop_consuming()
+    assert copying.stop() == 0, copying.said()
+    for client in work.clients:
+        client.produce(new)
+        client.consume(new)
+
+
+def walk(work: Work, kafka: str, bridge: str, records: int, guard: Guard, directory: Path) -> None:
+    groups = [client.group for client in work.clients]
+    jobs: list[Copying] = []
+
+    def copying(name: str, source: str, target: str) -> Copying:
+        jobs.append(Copying(directory / name, guard, source, target, work.topic, groups))
+        until_copied(work, jobs[-1], source, target)
+        return jobs[-1]
+
+    try:
+        for client in work.clients:
+            client.produce(kafka)
+            client.consume(kafka)
+        work.until_more(10)
+        there = copying("there", kafka, bridge)
+        work.until_more(records)
+        move(work, there, bridge)
+        work.until_more(1)
+        work.tell("kafka -> bridge")
+        home = copying("home", bridge, kafka)
+        work.until_more(records)
+        move(work, home, kafka)
+        work.until_more(records)
+        work.tell("bridge -> kafka")
+        work.stop_producing()
+        work.until_read(work.written())
+        work.stop_consuming()
+        at_kafka = work.check(kafka)
+        for number, copied in contents(bridge, work.topic).items():
+            assert at_kafka[number][: len(copied)] == copied  # offsets, keys, times and headers among them
+    except BaseException:
+        for job in jobs:
+            print(job.said())
+        raise
+    finally:
+        for job in jobs:
+            job.kill()
+
+
+@pytest.mark.parametrize("work", [100], indirect=True)
+def test_clients_move_to_the_bridge_and_home(
+    work: Work, real_kafka: KafkaBroker, at_bridge: str, guard: Guard, tmp_path: Path
+) -> None:
+    walk(work, real_kafka.kafka, at_bridge, 100, guard, tmp_path)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("work", [500], indirect=True)
+def test_the_same_with_more_of_everything(
+    work: Work, real_kafka: KafkaBroker, at_bridge: str, guard: Guard, tmp_path: Path
+) -> None:
+    walk(work, real_kafka.kafka, at_bridge, 30_000, guard, tmp_path)
