@@ -53,7 +53,7 @@ class Context:
             self._busy = before
 
     def rest(self, seconds: float) -> bool:
-        """Wait so long, or until a signal comes; whether one has come, also before. The next one counts as the first."""
+        """Wait so long, or until a signal comes; whether one has, or had before. The next one counts as the first."""
         before = self._busy
         try:
             self.go_on()

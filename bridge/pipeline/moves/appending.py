@@ -10,7 +10,7 @@ has another one.
 
 import hashlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
@@ -116,17 +116,18 @@ class Appender:
     def append(self, ranges: list[TopicRange]) -> int:
         """Write a chunk, one task at most a partition, its rows in the order of offsets; return how many there were."""
         targets = {each: self.target(each.key) for each in ranges}
-        self._check_ends(targets.values())
-        self._commit({each.key: Checkpoint(self._ends[key], each.start, each.until) for each, key in targets.items()})
+        with KafkaEndpoint(self._options) as endpoint:
+            self._check_ends(endpoint.ends(targets.values()))
+            self._commit(endpoint, targets, begun=True)
         frame = self._source.read(ranges)
         rows = provenance.stamped(frame) if self._writing.headers else frame
         write(renamed(rows, self._names), self._options, keep_times=self._writing.keep_times)
         with KafkaEndpoint(self._options) as endpoint:
             ends = endpoint.ends(targets.values())
-        uneven = [each for each, key in targets.items() if ends[key] - self._ends[key] != each.size]
-        written = total(ranges) - total(uneven) + self._count(uneven, ends)
-        self._ends.update(ends)
-        self._commit({each.key: Checkpoint(ends[key], each.until, each.until) for each, key in targets.items()})
+            uneven = [each for each, key in targets.items() if ends[key] - self._ends[key] != each.size]
+            written = total(ranges) - total(uneven) + self._count(uneven, ends)
+            self._ends.update(ends)
+            self._commit(endpoint, targets, begun=False)
         return written
 
     def _places(
@@ -171,9 +172,7 @@ class Appender:
             raise DataLoss(f"{target}: another writer has written behind the records of {source}, at offset {offset}")
         raise Usage(f"{target} holds records that are not of {source}, at offset {offset}: an empty topic is needed")
 
-    def _check_ends(self, targets: Iterable[Partition]) -> None:
-        with KafkaEndpoint(self._options) as endpoint:
-            ends = endpoint.ends(list(targets))
+    def _check_ends(self, ends: Mapping[Partition, int]) -> None:
         for key, end in ends.items():
             if end != self._ends[key]:
                 raise DataLoss(f"{key} ends at {end} instead of {self._ends[key]}: another writer writes to it")
@@ -194,11 +193,13 @@ class Appender:
                 )
         return sum(pairs.source_records for pairs in found.values())
 
-    def _commit(self, checkpoints: Mapping[Partition, Checkpoint]) -> None:
-        with KafkaEndpoint(self._options) as endpoint:
-            endpoint.commit(
-                self._group, {self.target(source): committed_of(source, each) for source, each in checkpoints.items()}
-            )
+    def _commit(self, endpoint: KafkaEndpoint, targets: Mapping[TopicRange, Partition], *, begun: bool) -> None:
+        """Note where the targets end, before these ranges are written or behind them."""
+        checkpoints = {
+            key: committed_of(each.key, Checkpoint(self._ends[key], each.start if begun else each.until, each.until))
+            for each, key in targets.items()
+        }
+        endpoint.commit(self._group, checkpoints)
 
 
 def _hashed(name: str) -> str:
