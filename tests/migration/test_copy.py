@@ -15,6 +15,9 @@ from tests.migration.mirror import ends
 from tests.migration.work import PARTITIONS, Work, contents
 from tests.support.kafka_broker import KafkaBroker
 
+START_SECONDS = 240.0
+"""In which Spark starts, beside clients at work."""
+
 
 def until_copied(work: Work, copying: Copying, source: str, target: str) -> None:
     """Wait until all is at the target that is at the source now."""
@@ -25,7 +28,7 @@ def until_copied(work: Work, copying: Copying, source: str, target: str) -> None
         found = ends(target, work.topic, PARTITIONS)
         return all(found.get(key, 0) >= end for key, end in wanted.items())
 
-    work.until("the copy", there)
+    work.until("the copy", there, START_SECONDS)
 
 
 def move(work: Work, copying: Copying, new: str) -> None:

@@ -153,7 +153,7 @@ class Work:
         self.topic = topic
         self.clients = [Client(guard, library, topic, rate) for library in libraries]
 
-    def until(self, what: str, holds: Callable[[], bool]) -> None:
+    def until(self, what: str, holds: Callable[[], bool], timeout: float = TIMEOUT_SECONDS) -> None:
         """Wait for what `holds()` tells of the clients; one that fails ends the wait."""
 
         def looked() -> bool:
@@ -162,7 +162,7 @@ class Work:
                     life.check()
             return holds()
 
-        assert until(looked, TIMEOUT_SECONDS), f"{what}: {self.progress()}"
+        assert until(looked, timeout), f"{what}: {self.progress()}"
 
     def progress(self) -> str:
         """How far each is."""
