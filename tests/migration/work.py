@@ -219,6 +219,15 @@ class Work:
             assert client.read == acked, f"{client.library} has not read all of it once"
         return found
 
+    def end(self, home: str, other: str) -> None:
+        """All clients end; what was moved is the same on both sides, and the rest is at home."""
+        self.stop_producing()
+        self.until_read(self.written())
+        self.stop_consuming()
+        at_home = self.check(home)
+        for number, moved in contents(other, self.topic).items():
+            assert at_home[number][: len(moved)] == moved  # offsets, keys, times and headers among them
+
     def close(self) -> None:
         """Leave nothing behind."""
         for client in self.clients:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
+
+from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, TopicPartition
 
 from bridge.pipeline.endpoint import KafkaEndpoint
 from bridge.pipeline.frames import kafka_frame
@@ -34,3 +37,20 @@ def contents(spark: SparkSession, endpoint: EndpointOptions, topic: str) -> list
 
 def by_partition(samples: list[Sample]) -> list[Sample]:
     return sorted(samples, key=lambda sample: sample.partition)
+
+
+def read_by_client(bootstrap: str, topic: str, samples: int) -> list[Sample]:
+    """By librdkafka; times as the producer has set them."""
+    settings = {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False}
+    found: list[Sample] = []
+    with closing(Consumer({**settings, "auto.offset.reset": "error"})) as consumer:
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(3)])
+        while len(found) < samples:
+            message = consumer.poll(30)
+            assert message is not None
+            assert message.error() is None, message.error()
+            kind, time = message.timestamp()
+            assert kind == TIMESTAMP_CREATE_TIME
+            headers = tuple(message.headers() or ())
+            found.append(Sample(message.partition(), message.key(), message.value(), time, headers))
+    return by_partition(found)

@@ -18,10 +18,9 @@ from bridge.pipeline.options import EndpointOptions
 from bridge.standalone import probe
 from bridge.standalone.child import Child
 from bridge.standalone.ports import HOST, any_free
-from tests.pipeline.contents import by_partition
+from tests.pipeline.contents import by_partition, read_by_client
 from tests.pipeline.running import QUICK, ROOT, TIMEOUT
 from tests.pipeline.samples import filled, varied
-from tests.pipeline.test_writing import read
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
 
@@ -89,4 +88,4 @@ def test_a_job_runs_on_a_cluster(master: str, at_bridge: EndpointOptions, guard:
     code = outcome(guard, tmp_path / "replay.out", [*submit, *replay, "--progress", "json"])
     assert code == 0, (tmp_path / "replay.out").read_text()
     # the executors have what keeps the times
-    assert read(at_bridge.bootstrap, f"{topic}-again", RECORDS) == by_partition(varied(RECORDS))
+    assert read_by_client(at_bridge.bootstrap, f"{topic}-again", RECORDS) == by_partition(varied(RECORDS))

@@ -21,7 +21,7 @@ from bridge.pipeline.moves.checkpoints import checkpoint_of, group_of
 from bridge.pipeline.options import Appending, EndpointOptions
 from bridge.pipeline.ranges import Partition, TopicRange
 from tests.pipeline.contents import by_partition, contents
-from tests.pipeline.jobs.test_copy import commit, next_values, words
+from tests.pipeline.copying import commit, next_values, words
 from tests.pipeline.running import JobProcess, run_job, until_written
 from tests.pipeline.samples import Sample, filled, new_topic, varied, write
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, TopicPartition
 
 from bridge.pipeline.frames import kafka_frame, renamed
 from bridge.pipeline.moves.sink import write
 from bridge.pipeline.options import EndpointOptions
 from bridge.pipeline.ranges import TopicRange
-from tests.pipeline.contents import by_partition
+from tests.pipeline.contents import by_partition, read_by_client
 from tests.pipeline.running import run_job
 from tests.pipeline.samples import Sample, filled, new_topic, varied
 
@@ -29,28 +27,11 @@ def target(request: pytest.FixtureRequest) -> EndpointOptions:
     return request.getfixturevalue(request.param)  # type: ignore[no-any-return]
 
 
-def read(bootstrap: str, topic: str, samples: int) -> list[Sample]:
-    """By librdkafka; times as the producer has set them."""
-    settings = {"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False}
-    found: list[Sample] = []
-    with closing(Consumer({**settings, "auto.offset.reset": "error"})) as consumer:
-        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(3)])
-        while len(found) < samples:
-            message = consumer.poll(30)
-            assert message is not None
-            assert message.error() is None, message.error()
-            kind, time = message.timestamp()
-            assert kind == TIMESTAMP_CREATE_TIME
-            headers = tuple(message.headers() or ())
-            found.append(Sample(message.partition(), message.key(), message.value(), time, headers))
-    return by_partition(found)
-
-
 def copied(spark: SparkSession, source: EndpointOptions, target: EndpointOptions, **how: bool) -> list[Sample]:
     old, new = filled(source.bootstrap, SAMPLES), new_topic(target.bootstrap)
     rows = kafka_frame(spark, source, [TopicRange(old, partition, 0, 100) for partition in range(3)])
     write(renamed(rows, {old: new}), target, **how)
-    return read(target.bootstrap, new, len(SAMPLES))
+    return read_by_client(target.bootstrap, new, len(SAMPLES))
 
 
 def test_records_are_what_they_were(spark: SparkSession, at_kafka: EndpointOptions, target: EndpointOptions) -> None:
@@ -72,7 +53,7 @@ def test_where_they_come_from_is_written_where_that_is_wanted(
     topic = filled(at_kafka.bootstrap, SAMPLES)
     words = ["--source", at_kafka.bootstrap, "--target", at_bridge.bootstrap, "--topics", topic, "--headers"]
     assert run_job(spark, "copy", *words).code == 0
-    found = read(at_bridge.bootstrap, topic, len(SAMPLES))
+    found = read_by_client(at_bridge.bootstrap, topic, len(SAMPLES))
     for place, (each, sample) in enumerate(zip(found, by_partition(SAMPLES), strict=True)):
         stamps = [topic, str(sample.partition), str(place % 100), str(sample.timestamp)]
         ours = tuple((name, stamp.encode()) for name, stamp in zip(STAMPS, stamps, strict=True))
