@@ -22,7 +22,7 @@ WALKS = pytest.mark.parametrize(
 
 
 @WALKS
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("work", [100], indirect=True)
 def test_clients_move_to_the_bridge_and_home(
     walk: Walk, work: Work, real_kafka: KafkaBroker, at_bridge: str, guard: Guard, tmp_path: Path
