@@ -1,6 +1,9 @@
 """What a job is given to work with."""
 
 import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -25,6 +28,7 @@ class Context:
         self.progress = progress
         self.report = report
         self.interrupted = False
+        self._busy = False
         self._catching = False
         self._live: LiveProgress | None = None
 
@@ -38,6 +42,28 @@ class Context:
         """Raise KeyboardInterrupt where a library has caught the one that a signal raised in it."""
         if self.interrupted:
             raise KeyboardInterrupt
+
+    @contextmanager
+    def to_its_end(self) -> Iterator[None]:
+        """Let the first signal wait for the end of what is done in here; the second one interrupts it."""
+        before, self._busy = self._busy, True
+        try:
+            yield
+        finally:
+            self._busy = before
+
+    def rest(self, seconds: float) -> bool:
+        """Wait so long, or until a signal comes; whether one has, or had before. The next one counts as the first."""
+        before = self._busy
+        try:
+            self.go_on()
+            self._busy = False
+            time.sleep(seconds)
+            self._busy = before
+        except KeyboardInterrupt:
+            self._busy, self.interrupted = before, False
+            return True
+        return False
 
     @cached_property
     def spark(self) -> "SparkSession":
@@ -62,5 +88,6 @@ class Context:
             self.spark.stop()
 
     def _interrupt(self, signum: int, frame: FrameType | None) -> None:
-        self.interrupted = True
-        raise KeyboardInterrupt
+        again, self.interrupted = self.interrupted, True
+        if again or not self._busy:
+            raise KeyboardInterrupt

@@ -3,7 +3,8 @@
 import logging
 import re
 import socket
-from collections.abc import Collection, Iterator, Mapping
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -17,6 +18,9 @@ _EARLIEST, _LATEST = -2, -1
 _SOON_MS = 500
 """In which a server that is there usually answers; after that it is asked whether there is one."""
 _CONNECT_SECONDS = 3.0
+_LOADING = ("CoordinatorNotAvailableError", "CoordinatorLoadInProgressError", "NotCoordinatorError")
+_LOADING_SECONDS = 30.0
+_LOADING_PAUSE = 0.2
 
 
 class Committed(NamedTuple):
@@ -121,7 +125,7 @@ class KafkaEndpoint:
     def committed(self, group: str) -> dict[Partition, Committed]:
         """The committed offsets of a group."""
         with self._one_line():
-            found = self._admin.list_group_offsets(group)[group]
+            found = self._once_loaded(lambda: self._admin.list_group_offsets(group)[group])
         return {
             Partition(key.topic, key.partition): Committed(value.offset, value.metadata or "")
             for key, value in found.items()
@@ -142,8 +146,16 @@ class KafkaEndpoint:
             TopicPartition(key.topic, key.number): OffsetAndMetadata(each.offset, each.metadata, -1)
             for key, each in offsets.items()
         }
-        with self._one_line():
+
+        def commit() -> Any:
             results = self._admin.alter_group_offsets(group, values)
+            for error in results.values():
+                if error.__name__ in _LOADING:
+                    raise error
+            return results
+
+        with self._one_line():
+            results = self._once_loaded(commit)
         return {Partition(key.topic, key.partition): error.__name__ for key, error in results.items() if error.errno}
 
     def _offsets(self, keys: Collection[Partition], at: int) -> dict[Partition, int | None]:
@@ -155,6 +167,20 @@ class KafkaEndpoint:
             found = self._admin.list_partition_offsets({TopicPartition(*key): at for key in keys}, self._isolation)
         offsets = {Partition(key.topic, key.partition): value.offset for key, value in found.items()}
         return {key: offset if offset >= 0 else None for key, offset in offsets.items()}
+
+    def _once_loaded(self, ask: Callable[[], Any]) -> Any:
+        """What a coordinator answers; as long as it is chosen or loads, it is asked again, as Kafka's clients do."""
+        from kafka.errors import KafkaError
+
+        deadline = time.monotonic() + _LOADING_SECONDS
+        while True:
+            try:
+                return ask()
+            except KafkaError as error:
+                if type(error).__name__ not in _LOADING or time.monotonic() > deadline:
+                    raise
+                self._admin._manager.cluster._coordinators.clear()
+                time.sleep(_LOADING_PAUSE)
 
     @contextmanager
     def _one_line(self) -> Iterator[None]:

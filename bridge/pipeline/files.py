@@ -170,7 +170,7 @@ class Files:
 
 
 @contextmanager
-def alone(spark: "SparkSession", path: Path) -> Iterator[None]:
+def alone(spark: "SparkSession", path: Path, what: str = "") -> Iterator[None]:
     """Hold a lock file. The JVM does: when this process is killed, that lives on for a moment and may yet write."""
     jvm: Any = spark._jvm
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -179,7 +179,7 @@ def alone(spark: "SparkSession", path: Path) -> Iterator[None]:
         deadline = time.monotonic() + _DYING_JVM
         while (lock := _try_lock(file)) is None:
             if time.monotonic() > deadline:
-                raise Usage(f"another process is at work here: it holds {path}")
+                raise Usage(f"another process is at work here: {f'{what}, and ' if what else 'it '}holds {path}")
             time.sleep(0.1)
         yield
         lock.release()

@@ -59,6 +59,12 @@ def small_frame(spark: "SparkSession", rows: Sequence[Mapping[str, Any]], schema
     return spark.range(1).select(f.inline(told))
 
 
+def renamed(frame: "DataFrame", names: Mapping[str, str]) -> "DataFrame":
+    """The records under other topics' names."""
+    others: dict[Any, Any] = {old: new for old, new in names.items() if old != new}
+    return frame.replace(others, subset=["topic"]) if others else frame
+
+
 def within(ranges: Iterable[TopicRange]) -> "Column":
     """Whether a row lies in one of the ranges."""
     from pyspark.sql import functions as f

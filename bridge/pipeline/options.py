@@ -73,6 +73,14 @@ class Selection:
         return matching
 
 
+@dataclass(frozen=True, slots=True)
+class Appending:
+    """How records are written to another topic."""
+
+    keep_times: bool = True
+    headers: bool = False
+
+
 def add_endpoint(
     parser: argparse.ArgumentParser, name: str = "bootstrap", help_text: str = "the Kafka endpoint"
 ) -> None:
@@ -190,10 +198,19 @@ def _offsets(text: str, source: str) -> dict[Partition, int]:
 
 
 def add_appending(parser: argparse.ArgumentParser) -> None:
-    """Add what jobs that write to topics share: `--map`, `--rate`, `--chunk`."""
+    """Add what jobs that write to topics share."""
     parser.add_argument("--map", metavar="OLD=NEW", action="append", default=[], help="write topic OLD to topic NEW")
     parser.add_argument("--rate", metavar="N", type=int, help="at most so many records a second")
     parser.add_argument("--chunk", metavar="N", type=int, default=1_000_000, help="records between checks, about")
+    parser.add_argument(
+        "--timestamps", choices=["record", "now"], default="record", help="the records' own or now (default: record)"
+    )
+    parser.add_argument("--headers", action="store_true", help="add where each record comes from, and its time")
+
+
+def appending(arguments: argparse.Namespace) -> Appending:
+    """What `add_appending` was given on the command line, of each record."""
+    return Appending(keep_times=arguments.timestamps == "record", headers=arguments.headers)
 
 
 def topic_names(arguments: argparse.Namespace, topics: Iterable[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The headers in which replay and copy keep what a sink cannot carry: where a record came from, and its time.
+"""The headers in which replay and copy can say of each record where it came from, and the time it had there.
 
 They are ours: comparisons leave every header that begins with `bridge.` out, and compare the time in them.
 """

@@ -153,7 +153,7 @@ class Work:
         self.topic = topic
         self.clients = [Client(guard, library, topic, rate) for library in libraries]
 
-    def until(self, what: str, holds: Callable[[], bool]) -> None:
+    def until(self, what: str, holds: Callable[[], bool], timeout: float = TIMEOUT_SECONDS) -> None:
         """Wait for what `holds()` tells of the clients; one that fails ends the wait."""
 
         def looked() -> bool:
@@ -162,7 +162,7 @@ class Work:
                     life.check()
             return holds()
 
-        assert until(looked, TIMEOUT_SECONDS), f"{what}: {self.progress()}"
+        assert until(looked, timeout), f"{what}: {self.progress()}"
 
     def progress(self) -> str:
         """How far each is."""
@@ -218,6 +218,15 @@ class Work:
         for client in self.clients:
             assert client.read == acked, f"{client.library} has not read all of it once"
         return found
+
+    def end(self, home: str, other: str) -> None:
+        """All clients end; what was moved is the same on both sides, and the rest is at home."""
+        self.stop_producing()
+        self.until_read(self.written())
+        self.stop_consuming()
+        at_home = self.check(home)
+        for number, moved in contents(other, self.topic).items():
+            assert at_home[number][: len(moved)] == moved  # offsets, keys, times and headers among them
 
     def close(self) -> None:
         """Leave nothing behind."""

@@ -18,6 +18,7 @@ from bridge.pipeline.options import EndpointOptions
 from bridge.standalone import probe
 from bridge.standalone.child import Child
 from bridge.standalone.ports import HOST, any_free
+from tests.pipeline.contents import by_partition, read_by_client
 from tests.pipeline.running import QUICK, ROOT, TIMEOUT
 from tests.pipeline.samples import filled, varied
 
@@ -78,6 +79,13 @@ def test_a_job_runs_on_a_cluster(master: str, at_bridge: EndpointOptions, guard:
     submit = [str(SPARK / "bin" / "spark-submit"), "--master", master, "--py-files", str(package)]
     submit += ["--jars", ",".join(str(jar) for jar in connector_jars(None)), "--conf", "spark.driver.host=127.0.0.1"]
     verify = ["verify", "--archive", str(out), "--report", str(tmp_path / "report.json"), "--progress", "json"]
-    code = outcome(guard, tmp_path / "submit.out", [*submit, str(ROOT / "bridge/pipeline/__main__.py"), *verify])
+    submit.append(str(ROOT / "bridge/pipeline/__main__.py"))
+    code = outcome(guard, tmp_path / "submit.out", [*submit, *verify])
     assert code == 0, (tmp_path / "submit.out").read_text()
     assert f'"records": {RECORDS}' in (tmp_path / "report.json").read_text()
+
+    replay = ["replay", "--archive", str(out), "--bootstrap", at_bridge.bootstrap, "--map", f"{topic}={topic}-again"]
+    code = outcome(guard, tmp_path / "replay.out", [*submit, *replay, "--progress", "json"])
+    assert code == 0, (tmp_path / "replay.out").read_text()
+    # the executors have what keeps the times
+    assert read_by_client(at_bridge.bootstrap, f"{topic}-again", RECORDS) == by_partition(varied(RECORDS))

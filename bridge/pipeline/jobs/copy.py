@@ -1,26 +1,25 @@
 """copy: topics of one Kafka endpoint to another, once or for as long as there are writers, with what a move needs.
 
-Either side may be the bridge. The target alone tells how far the copy has come, so that nothing else need be kept; the
+Either side may be the bridge. The target alone tells how far the copy has come, so that nothing else need be kept. A
+copy in the other direction begins where this one ended, and so brings home what was written at the target since. The
 offset map tells programs that keep offsets themselves where to go on, and translates what groups have committed.
 """
 
 import argparse
-import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 from bridge.pipeline import options
 from bridge.pipeline.context import Context
 from bridge.pipeline.endpoint import Committed, KafkaEndpoint
 from bridge.pipeline.errors import OK, Usage
 from bridge.pipeline.frames import kafka_frame
-from bridge.pipeline.moves.appending import Appender, create_targets, move, prepare_targets
+from bridge.pipeline.moves.appending import Appender, Source, create_targets, move, prepare_targets
+from bridge.pipeline.moves.checkpoints import Checkpoint, checkpoint_of, group_of
 from bridge.pipeline.moves.mapping import KeptMap, refuse_other_directory
 from bridge.pipeline.plan import Bounds, continued, describe
 from bridge.pipeline.ranges import Partition, TopicRange, partition_counts
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 NAME = "copy"
 HELP = "topics of one Kafka endpoint to another, either of them the bridge"
@@ -28,8 +27,12 @@ EXAMPLES = (
     ("what would be done", "--source kafka:9092 --target bridge:9092 --topics orders --dry-run"),
     ("under live writes, with groups' offsets",
      "--source kafka:9092 --target bridge:9092 --topics orders --follow 5 --groups billing --offset-map /data/map"),
+    ("home again, what was written at the bridge since", "--source bridge:9092 --target kafka:9092 --topics orders"),
 )  # fmt: skip
-ENDS = {3: "records are gone at the source, or something else has written to the target"}
+ENDS = {
+    0: "done; with --follow: stopped by a signal, all is copied that was there then",
+    3: "records are gone at the source, or something else has written to the target",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,14 +57,12 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     job.open()
     with job.appender.alone():
         job.begin()
-        job.round()
-        while arguments.follow is not None:
-            try:
-                time.sleep(arguments.follow)
-            except KeyboardInterrupt:  # between two rounds no work is incomplete
-                break
-            context.go_on()
+        with context.to_its_end():  # a signal ends it behind a chunk, if others are left
             job.round()
+            ended = arguments.follow is None
+            while not ended:
+                ended = context.rest(arguments.follow)  # what was written until the signal is copied, too
+                job.round()
         job.translate()
     return OK
 
@@ -90,7 +91,10 @@ class _Copy:
 
     def open(self) -> None:
         """Start Spark, and read the map that is there; nothing is written yet."""
-        self.appender = Appender(self._context.spark, self._target, self._names)
+        read = partial(kafka_frame, self._context.spark, self._source)
+        self._from = Source(self._about["source"], read)
+        writing = options.appending(self._arguments)
+        self.appender = Appender(self._context.spark, self._from, self._target, self._names, writing)
         self._map = KeptMap(self._context.spark, self._arguments.offset_map, self._names)
         self._map.open(self._about)
 
@@ -100,21 +104,19 @@ class _Copy:
         create_targets(self._target, self.missing, {self._names[topic]: counts[topic] for topic in self._names})
         if self.missing:
             self._context.progress.note(f"created {', '.join(self.missing)}")
-        self._copied = self.appender.resume(list(self._bounds))
+        asked, bounds = self._look_again()
+        self._copied = self.appender.resume(asked, bounds, self._other_way())
         self._context.report.set(resumed={str(key): offset for key, offset in self._copied.items()})
 
     def round(self) -> None:
         """Copy what there is now and is not copied."""
-        asked, bounds = self._look()
-        if set(bounds) - set(self._bounds):
-            raise Usage("topics or partitions were added: start the copy again, it continues where it stopped")
+        asked, bounds = self._look_again()
         left = continued(asked, self._copied, bounds)
-        self._written += move(
-            self.appender, left, self._frame, self._context, self._chunk, self._arguments.rate
-        )  # fmt: skip
+        self._written += move(self.appender, left, self._context, self._chunk, self._arguments.rate)
         self._remember(asked, bounds)
         if self._arguments.offset_map is not None or self._groups:
-            self._map.extend(self._target, list(bounds))
+            copied = {key: (self._copied[key], self.appender.end(key)) for key in bounds if key in self._copied}
+            self._map.extend(self._from, self._target, copied, bounds)
             self._map.keep(self._about)
         self._context.report.set(written=self._written)
 
@@ -146,15 +148,33 @@ class _Copy:
     def _translated(self, committed: Mapping[Partition, Committed]) -> dict[Partition, Committed]:
         return {
             self.appender.target(key): Committed(
-                self._map.offsets.translate(key, each.offset, self._copied.get(key, 0)), each.metadata
+                self._map.offsets.translate(key, each.offset, self._copied.get(key, 0), self.appender.end(key)),
+                each.metadata,
             )
             for key, each in committed.items()
         }
+
+    def _other_way(self) -> dict[Partition, Checkpoint]:
+        """How far a copy from the target to the source had come, by its targets."""
+        with KafkaEndpoint(self._source) as source:
+            committed = source.committed(group_of(self._about["target"]))
+        found = {
+            key: checkpoint_of(self.appender.target(key), each)
+            for key, each in committed.items()
+            if key in self._bounds
+        }
+        return {key: each for key, each in found.items() if each is not None}
 
     def _look(self) -> tuple[list[TopicRange], dict[Partition, Bounds]]:
         with KafkaEndpoint(self._source) as source:
             bounds = source.bounds(self._selection.chosen(source.topics()))
             return source.ranges(self._selection, bounds), bounds
+
+    def _look_again(self) -> tuple[list[TopicRange], dict[Partition, Bounds]]:
+        asked, bounds = self._look()
+        if set(bounds) - set(self._bounds):
+            raise Usage("topics or partitions were added: start the copy again, it continues where it stopped")
+        return asked, bounds
 
     def _identity(self) -> dict[str, Any]:
         """Which copy this is; a topic is not copied onto itself."""
@@ -164,6 +184,3 @@ class _Copy:
         if (same or self._source.bootstrap == self._target.bootstrap) and any(o == n for o, n in self._names.items()):
             raise Usage("source and target are the same cluster: give the copies other names with --map")
         return {"source": clusters[0], "target": clusters[1], "topics": self._names}
-
-    def _frame(self, ranges: list[TopicRange]) -> "DataFrame":
-        return kafka_frame(self._context.spark, self._source, ranges)

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bridge.pipeline import options, provenance
+from bridge.pipeline import options
 from bridge.pipeline.comparison import sides
 from bridge.pipeline.context import Context
 from bridge.pipeline.digest import PARTITION
 from bridge.pipeline.endpoint import KafkaEndpoint
 from bridge.pipeline.errors import OK, DataLoss, Usage
+from bridge.pipeline.frames import renamed
+from bridge.pipeline.moves.sink import write
 from bridge.pipeline.ranges import Partition, TopicRange, total
 
 if TYPE_CHECKING:
@@ -24,7 +26,6 @@ EXAMPLES = (
     ("after `reconcile --report findings.json`", "--findings findings.json --a kafka:9092 --b bridge:9092"),
 )  # fmt: skip
 ENDS = {3: "records are gone at the source, or something else writes to the target"}
-_WRITING = {"kafka.acks": "all", "kafka.enable.idempotence": "true"}
 _ORDER = "order is not restored: missing records are written behind all others"
 
 
@@ -58,11 +59,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     context.progress.begin(whole)
     rows = _missing_rows(sides.side(arguments, "a", context), damages)
     names = {damage.missing[0].topic: damage.target.topic for damage in damages}
-    renamed: dict[Any, Any] = {old: new for old, new in names.items() if old != new}
-    rows = provenance.stamped(rows)
-    rows = rows.replace(renamed, subset=["topic"]) if renamed else rows
-    writing = {**_WRITING, **endpoint.spark_options()}
-    rows.select("topic", "partition", "key", "value", "headers").write.format("kafka").options(**writing).save()
+    write(renamed(rows, names), endpoint)
     grown = _growth(endpoint, damages)
     context.progress.advance(grown)
     context.report.set(written=grown, note=_ORDER)

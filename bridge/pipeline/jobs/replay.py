@@ -1,4 +1,4 @@
-"""replay: an archive back into topics, each partition in its order, its records' offsets and times kept in headers."""
+"""replay: an archive back into topics, each partition in its order, its records with their times."""
 
 import argparse
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from bridge.pipeline.errors import OK, Usage
 from bridge.pipeline.files import files_to_read
 from bridge.pipeline.frames import archive_frame
 from bridge.pipeline.moves import archives
-from bridge.pipeline.moves.appending import Appender, create_targets, move, prepare_targets
+from bridge.pipeline.moves.appending import Appender, Source, create_targets, move, prepare_targets
 from bridge.pipeline.moves.archives import ArchiveToRead
 from bridge.pipeline.options import Position
 from bridge.pipeline.plan import Bounds, continued, describe, resolve
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Do the job."""
     endpoint, chunk = options.endpoint_options(arguments), options.chunk_size(arguments)
-    bounds, counts = _contents(arguments, context)
+    cluster, bounds, counts = _contents(arguments, context)
     names = options.topic_names(arguments, {key.topic for key in bounds})
     # asked before a time is looked up, which takes Spark
     missing = prepare_targets(endpoint, names, list(bounds))
@@ -51,18 +51,19 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     if arguments.dry_run:
         context.progress.note(f"topics to create: {', '.join(missing) or 'none'}")
         return OK
-    appender = Appender(context.spark, endpoint, names)
+
+    def read(ranges: list[TopicRange]) -> "DataFrame":
+        return _in_order(archive_frame(context.spark, arguments.archive, ranges), len(ranges))
+
+    source = Source(cluster, read)
+    appender = Appender(context.spark, source, endpoint, names, options.appending(arguments))
     with appender.alone():
         create_targets(endpoint, missing, {names[topic]: counts[topic] for topic in names})
         if missing:
             context.progress.note(f"created {', '.join(missing)}")
-        done = appender.resume(list(bounds))
+        done = appender.resume(asked, bounds)
         left = continued(asked, done, bounds)
-
-        def frame_of(ranges: list[TopicRange]) -> "DataFrame":
-            return _in_order(archive_frame(context.spark, arguments.archive, ranges), len(ranges))
-
-        written = move(appender, left, frame_of, context, chunk, arguments.rate)
+        written = move(appender, left, context, chunk, arguments.rate)
     context.report.set(
         written=written,
         resumed={str(key): offset for key, offset in done.items()},
@@ -71,15 +72,17 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     return OK
 
 
-def _contents(arguments: argparse.Namespace, context: Context) -> tuple[dict[Partition, Bounds], dict[str, int]]:
-    """What the archive holds of the topics chosen, and how many partitions they had."""
+def _contents(
+    arguments: argparse.Namespace, context: Context
+) -> tuple[str | None, dict[Partition, Bounds], dict[str, int]]:
+    """The cluster that was archived, what there is of the topics chosen, and how many partitions they had."""
     archive = ArchiveToRead(files_to_read(arguments.archive, lambda: context.spark))
-    archive.existing()
+    cluster = archive.existing().get("cluster")
     manifests = archive.manifests()
     bounds = archives.bounds(manifests)
     chosen = options.selection(arguments).chosen({key.topic for key in bounds})
     counts = archive.partitions(len(manifests) - 1) if manifests else {}
-    return {key: held for key, held in bounds.items() if key.topic in chosen}, counts
+    return cluster, {key: held for key, held in bounds.items() if key.topic in chosen}, counts
 
 
 def _asked(arguments: argparse.Namespace, context: Context, bounds: Mapping[Partition, Bounds]) -> list[TopicRange]:

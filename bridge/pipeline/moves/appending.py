@@ -1,167 +1,209 @@
-"""Appends records to the partitions they came from, in order, and reads its progress from the targets alone.
+"""Appends records to the partitions they came from, in order, and finds where to go on when it was killed.
 
-The last record of a target partition names the source record it was made of, so that a process that was killed goes on
-behind it: a partition's log is always a prefix of what is to be written. That holds for one writer. Every chunk is
-therefore counted: a partition that has grown by more than was written to it has another one.
+A target partition is always a beginning of its source, and what is to be written comes behind it. So it is enough to
+compare both: a process that was killed goes on behind the last record that they have in common. A checkpoint
+(`checkpoints`) saves the comparison of all that was written before the chunk at which it was killed.
+
+That holds for one writer. Every chunk is therefore counted: a partition that has grown by more than was written to it
+has another one.
 """
 
 import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn
 
 from bridge.pipeline import provenance
 from bridge.pipeline.context import Context
 from bridge.pipeline.endpoint import KafkaEndpoint
 from bridge.pipeline.errors import DataLoss, Usage
 from bridge.pipeline.files import alone
-from bridge.pipeline.frames import kafka_frame
-from bridge.pipeline.options import EndpointOptions
-from bridge.pipeline.plan import Bounds, chunks, pause
+from bridge.pipeline.frames import kafka_frame, renamed
+from bridge.pipeline.moves.checkpoints import Checkpoint, checkpoint_of, committed_of, from_here, group_of
+from bridge.pipeline.moves.pairs import Compared, compared, paired
+from bridge.pipeline.moves.sink import write
+from bridge.pipeline.options import Appending, EndpointOptions
+from bridge.pipeline.plan import Bounds, chunks, continued, pause
 from bridge.pipeline.ranges import Partition, TopicRange, total
 from bridge.standalone.maven import cache_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_WRITING = {
-    "kafka.acks": "all",
-    "kafka.enable.idempotence": "true",
-    "kafka.linger.ms": "20",
-    "kafka.batch.size": "131072",
-    # every record carries four headers that hardly differ; in the benchmark a job then takes three fifths of the time
-    "kafka.compression.type": "lz4",
-    # the target decides what is too large, not the client
-    "kafka.max.request.size": "16777216",
-}
-_TAIL = 100
 _LOOKS = 20
 
 
-class Stamp(NamedTuple):
-    """The source of the record at an offset of a target partition; None where no header tells one."""
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is appended: how its ranges are read, in the order of offsets, and the cluster whose offsets those are."""
 
-    offset: int
-    source: Partition | None
-    source_offset: int | None
+    cluster: str | None
+    read: Callable[[list[TopicRange]], "DataFrame"]
 
 
 class Appender:
     """The targets of one job."""
 
-    def __init__(self, spark: "SparkSession", options: EndpointOptions, names: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        spark: "SparkSession",
+        source: Source,
+        target: EndpointOptions,
+        names: Mapping[str, str],
+        writing: Appending,
+    ) -> None:
         self._spark = spark
-        self._options = options
+        self._source = source
+        self._options = target
         self._names = names
+        self._writing = writing
+        self._group = group_of(source.cluster)
         self._ends: dict[Partition, int] = {}
 
     def target(self, source: Partition) -> Partition:
         """Where a source partition is written."""
         return Partition(self._names[source.topic], source.number)
 
+    def end(self, source: Partition) -> int:
+        """Where its target ends, as far as this job has written it."""
+        return self._ends[self.target(source)]
+
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Keep other processes of this machine from the same targets."""
+        """Keep other processes of this machine from the same targets, and from copying the other way."""
+        with KafkaEndpoint(self._options) as endpoint:
+            cluster = endpoint.cluster_id()
+        directory = cache_directory() / "locks"
         with ExitStack() as locks:
-            for topic in sorted(self._names.values()):
-                known = hashlib.sha256(f"{self._options.bootstrap} {topic}".encode()).hexdigest()[:16]
-                locks.enter_context(alone(self._spark, cache_directory() / "locks" / known))
+            for old, new in sorted(self._names.items()):
+                there, here = f"{cluster} {new}", f"{self._source.cluster} {old}"
+                locks.enter_context(alone(self._spark, directory / _hashed(there), f"it writes to {new}"))
+                pair = " ".join(sorted((here, there)))
+                busy = f"it copies between {old} and {new}, this way or the other"
+                locks.enter_context(alone(self._spark, directory / _hashed(pair), busy))
             yield
 
-    def resume(self, sources: Sequence[Partition]) -> dict[Partition, int]:
-        """From which source offset on each partition is to be written; none for those that are empty."""
-        wanted = {self.target(source): source for source in sources}
+    def resume(
+        self,
+        asked: Sequence[TopicRange],
+        bounds: Mapping[Partition, Bounds],
+        back: Mapping[Partition, Checkpoint] | None = None,
+    ) -> dict[Partition, int]:
+        """From which source offset on each partition is to be written; none for those that are empty.
+
+        `bounds` are the source's. `back` are the checkpoints of a copy in the other direction, whose targets are the
+        sources here.
+        """
+        starts = {each.key: each.start for each in asked}
+        first = {key: Checkpoint(0, starts.get(key, held.earliest), held.latest) for key, held in bounds.items()}
         for _ in range(_LOOKS):
+            places = self._places(first, back or {})
+            found = self._tails(places, bounds)
             with KafkaEndpoint(self._options) as endpoint:
-                bounds = {
-                    key: held for key, held in endpoint.bounds(set(self._names.values())).items() if key in wanted
-                }
-                tails = self._tails(bounds)
-                if endpoint.ends(wanted) == {key: held.latest for key, held in bounds.items()}:
+                if endpoint.ends(self._ends) == self._ends:
                     break
             # what a killed process had sent is still arriving
         else:
             raise DataLoss(f"another writer writes to {', '.join(sorted(self._names.values()))}")
-        self._ends = {key: held.latest for key, held in bounds.items()}
-        found = {wanted[key]: next_offset(key, held, wanted[key], tails.get(key, [])) for key, held in bounds.items()}
-        return {key: offset for key, offset in found.items() if offset is not None}
+        for source, tail in found.items():
+            if tail.differs_at is not None:
+                self._refuse(source, tail.differs_at, begun=places[source] != first[source])
+        behind = {source: tail.last_source + 1 for source, tail in found.items() if tail.last_source is not None}
+        return {**{source: place.source for source, place in places.items()}, **behind}
 
-    def append(self, frame: "DataFrame", ranges: Sequence[TopicRange]) -> int:
+    def append(self, ranges: list[TopicRange]) -> int:
         """Write a chunk, one task at most a partition, its rows in the order of offsets; return how many there were."""
-        keys = [self.target(each.key) for each in ranges]
-        self._check_ends(keys)
-        renamed: dict[Any, Any] = {old: new for old, new in self._names.items() if old != new}
-        rows = provenance.stamped(frame)
-        rows = rows.replace(renamed, subset=["topic"]) if renamed else rows
-        options = {**_WRITING, **self._options.spark_options()}
-        rows.select("topic", "partition", "key", "value", "headers").write.format("kafka").options(**options).save()
+        targets = {each: self.target(each.key) for each in ranges}
         with KafkaEndpoint(self._options) as endpoint:
-            ends = endpoint.ends(keys)
-        grown = {each.key: ends[key] - self._ends[key] for each, key in zip(ranges, keys, strict=True)}
-        self._ends.update(ends)
-        if any(grown[each.key] != each.size for each in ranges):
-            self._check_counts(frame, grown)
-        return sum(grown.values())
-
-    def _check_ends(self, keys: Sequence[Partition]) -> None:
+            self._check_ends(endpoint.ends(targets.values()))
+            self._commit(endpoint, targets, begun=True)
+        frame = self._source.read(ranges)
+        rows = provenance.stamped(frame) if self._writing.headers else frame
+        write(renamed(rows, self._names), self._options, keep_times=self._writing.keep_times)
         with KafkaEndpoint(self._options) as endpoint:
-            ends = endpoint.ends(keys)
-        for key in keys:
-            if ends[key] != self._ends[key]:
-                raise DataLoss(f"{key} ends at {ends[key]} instead of {self._ends[key]}: another writer writes to it")
+            ends = endpoint.ends(targets.values())
+            uneven = [each for each, key in targets.items() if ends[key] - self._ends[key] != each.size]
+            written = total(ranges) - total(uneven) + self._count(uneven, ends)
+            self._ends.update(ends)
+            self._commit(endpoint, targets, begun=False)
+        return written
 
-    def _check_counts(self, frame: "DataFrame", grown: Mapping[Partition, int]) -> None:
-        """Where the source has gaps a partition grows by less than the range spans: count what was to be written."""
-        counted = {
-            Partition(row["topic"], row["partition"]): row["count"]
-            for row in frame.groupBy("topic", "partition").count().collect()
-        }
-        for source, growth in grown.items():
-            written = counted.get(source, 0)
-            if growth != written:
-                target = self.target(source)
-                raise DataLoss(f"{target} has grown by {growth} while {written} records of {source} were written to it")
+    def _places(
+        self, first: Mapping[Partition, Checkpoint], back: Mapping[Partition, Checkpoint]
+    ) -> dict[Partition, Checkpoint]:
+        """From where on each source and its target are to be compared; notes where the targets end."""
+        with KafkaEndpoint(self._options) as endpoint:
+            bounds = endpoint.bounds(set(self._names.values()))
+            committed = endpoint.committed(self._group)
+        places = {}
+        for source, beginning in first.items():
+            key = self.target(source)
+            own = checkpoint_of(source, committed.get(key))
+            place = from_here(key, bounds[key], beginning, own, back.get(source))
+            if place is not None:
+                places[source] = place
+            self._ends[key] = bounds[key].latest
+        return places
 
-    def _tails(self, bounds: Mapping[Partition, Bounds]) -> dict[Partition, list[Stamp]]:
-        ranges = [
-            TopicRange(key.topic, key.number, max(held.earliest, held.latest - _TAIL), held.latest)
-            for key, held in bounds.items()
-            if held.latest > held.earliest
+    def _tails(
+        self, places: Mapping[Partition, Checkpoint], bounds: Mapping[Partition, Bounds]
+    ) -> dict[Partition, Compared]:
+        """What the targets hold behind these places, beside the sources. DataLoss where one has lost its place."""
+        continued((), {source: place.source for source, place in places.items()}, bounds)
+        here, there = [], []
+        for source, place in places.items():
+            key = self.target(source)
+            if place.target < self._ends[key]:
+                here.append(TopicRange(*source, place.source, min(place.until, bounds[source].latest)))
+                there.append(TopicRange(*key, place.target, self._ends[key]))
+        return self._compare(here, there)
+
+    def _compare(self, here: list[TopicRange], there: list[TopicRange]) -> dict[Partition, Compared]:
+        if not there:
+            return {}
+        source = self._source.read([each for each in here if each.size])
+        return compared(paired(source, kafka_frame(self._spark, self._options, there), self._names))
+
+    def _refuse(self, source: Partition, offset: int, *, begun: bool) -> NoReturn:
+        target = self.target(source)
+        if begun:
+            raise DataLoss(f"{target}: another writer has written behind the records of {source}, at offset {offset}")
+        raise Usage(f"{target} holds records that are not of {source}, at offset {offset}: an empty topic is needed")
+
+    def _check_ends(self, ends: Mapping[Partition, int]) -> None:
+        for key, end in ends.items():
+            if end != self._ends[key]:
+                raise DataLoss(f"{key} ends at {end} instead of {self._ends[key]}: another writer writes to it")
+
+    def _count(self, ranges: Sequence[TopicRange], ends: Mapping[Partition, int]) -> int:
+        """How many records were written where a source has gaps, or a target: all of them, and nothing else."""
+        targets = {each.key: self.target(each.key) for each in ranges}
+        there = [
+            TopicRange(*key, self._ends[key], ends[key]) for key in targets.values() if self._ends[key] < ends[key]
         ]
-        found: dict[Partition, list[Stamp]] = {}
-        for row in source_columns(kafka_frame(self._spark, self._options, ranges)).collect() if ranges else ():
-            told = row["source_offset"] is not None
-            source = Partition(row["source_topic"], row["source_partition"]) if told else None
-            stamp = Stamp(row["offset"], source, row["source_offset"])
-            found.setdefault(Partition(row["topic"], row["partition"]), []).append(stamp)
-        return found
+        found = self._compare(list(ranges), there)
+        for source, key in targets.items():
+            pairs = found.get(source, Compared())
+            if pairs.differs_at is not None or pairs.source_records != pairs.target_records:
+                raise DataLoss(
+                    f"{key} has grown by {pairs.target_records} records, which are not the {pairs.source_records} of "
+                    f"{source} that were written to it: another writer writes to it"
+                )
+        return sum(pairs.source_records for pairs in found.values())
+
+    def _commit(self, endpoint: KafkaEndpoint, targets: Mapping[TopicRange, Partition], *, begun: bool) -> None:
+        """Note where the targets end, before these ranges are written or behind them."""
+        checkpoints = {
+            key: committed_of(each.key, Checkpoint(self._ends[key], each.start if begun else each.until, each.until))
+            for each, key in targets.items()
+        }
+        endpoint.commit(self._group, checkpoints)
 
 
-def source_columns(frame: "DataFrame") -> "DataFrame":
-    """The offsets of a target's records, and of the records they were made of."""
-    return frame.select(
-        "topic",
-        "partition",
-        "offset",
-        provenance.header_text(provenance.TOPIC).alias("source_topic"),
-        provenance.header_text(provenance.PARTITION).cast("int").alias("source_partition"),
-        provenance.header_text(provenance.OFFSET).cast("long").alias("source_offset"),
-    )
-
-
-def next_offset(target: Partition, held: Bounds, source: Partition, tail: Sequence[Stamp]) -> int | None:
-    """The source offset to continue at; None for a partition that was not written to yet."""
-    if held.latest == 0:
-        return None
-    if not tail:
-        raise Usage(f"{target} has had records and holds none: nothing tells where to go on")
-    last = max(tail)
-    if last.source == source and last.source_offset is not None:
-        return last.source_offset + 1
-    if any(stamp.source == source for stamp in tail):
-        raise DataLoss(f"{target}: another writer has written behind the records of {source}")
-    raise Usage(f"{target} holds records that are not of {source}: an empty topic is needed")
+def _hashed(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()[:16]
 
 
 def prepare_targets(options: EndpointOptions, names: Mapping[str, str], sources: Sequence[Partition]) -> list[str]:
@@ -183,20 +225,17 @@ def create_targets(options: EndpointOptions, missing: Sequence[str], counts: Map
             endpoint.create_topic(topic, counts[topic])
 
 
-def move(
-    appender: Appender,
-    left: Sequence[TopicRange],
-    frame_of: Callable[[list[TopicRange]], "DataFrame"],
-    context: Context,
-    chunk: int,
-    rate: int | None,
-) -> int:
-    """Append ranges chunk by chunk, no faster than the rate; return how many records there were."""
+def move(appender: Appender, left: Sequence[TopicRange], context: Context, chunk: int, rate: int | None) -> int:
+    """Append ranges chunk by chunk, no faster than the rate; return how many records there were.
+
+    A signal ends it behind a chunk.
+    """
     context.progress.begin(total(left))
     began, done = time.monotonic(), 0
     for ranges in chunks(left, chunk):
         context.go_on()
-        written = appender.append(frame_of(ranges), ranges)
+        with context.to_its_end():
+            written = appender.append(ranges)
         done += written
         context.progress.advance(written)
         if rate is not None:

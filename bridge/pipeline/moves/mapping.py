@@ -1,15 +1,17 @@
-"""Keeps the offset map of a copy: read from the headers of the target's records, kept as Parquet."""
+"""Keeps the offset map of a copy: found by comparing both sides, kept as Parquet."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from bridge.pipeline.endpoint import KafkaEndpoint
 from bridge.pipeline.errors import DataLoss, Usage
 from bridge.pipeline.files import Files, LocalFiles, ReadableFiles, local_directory
 from bridge.pipeline.frames import kafka_frame, small_frame
-from bridge.pipeline.moves.appending import source_columns
+from bridge.pipeline.moves.appending import Source
 from bridge.pipeline.moves.offset_map import SCHEMA, OffsetMap, Segment, rows
+from bridge.pipeline.moves.pairs import paired, runs
 from bridge.pipeline.options import EndpointOptions
+from bridge.pipeline.plan import Bounds
 from bridge.pipeline.ranges import Partition, TopicRange
 
 if TYPE_CHECKING:
@@ -52,27 +54,42 @@ class KeptMap:
             return
         refuse_other(self._files, about)
         if "_SUCCESS" not in self._files.names(_OFFSETS):
-            return  # it was interrupted: the headers have all of it
+            return  # it was interrupted: both sides have all of it
         path = f"{self._files}/{_OFFSETS}"
         for row in self._spark.read.schema(SCHEMA).parquet(path).orderBy("source_start").collect():
             segment = Segment(row["source_start"], row["source_until"], row["target_start"])
             self.offsets.add(Partition(row["source_topic"], row["source_partition"]), [segment])
 
-    def extend(self, target: EndpointOptions, sources: Sequence[Partition]) -> None:
-        """Add what the target has behind the end of the map."""
-        wanted = {Partition(self._names[source.topic], source.number): source for source in sources}
+    def extend(
+        self,
+        source: Source,
+        target: EndpointOptions,
+        copied: Mapping[Partition, tuple[int, int]],
+        bounds: Mapping[Partition, Bounds],
+    ) -> None:
+        """Add what is copied behind the end of the map. `copied` has the offset up to which each source partition is
+        copied, and where its target ends; `bounds` are the source's.
+        """
         with KafkaEndpoint(target) as endpoint:
-            bounds = endpoint.bounds(set(self._names.values()))
-        ranges = []
-        for key, source in wanted.items():
-            held, mapped = bounds[key], self.offsets.end(source)
-            if mapped is not None and held.earliest > mapped:
-                raise DataLoss(f"{key} is mapped up to {mapped} and begins at {held.earliest} now")
-            start = held.earliest if mapped is None else mapped
-            if start < held.latest:
-                ranges.append(TopicRange(key.topic, key.number, start, held.latest))
-        for key, segments in self._read(target, ranges).items():
-            self.offsets.add(wanted[key], segments)
+            there = endpoint.bounds(set(self._names.values()))
+        ours, theirs, strict = [], [], set()
+        for key, (until, end) in copied.items():
+            new, mapped = Partition(self._names[key.topic], key.number), self.offsets.end(key)
+            start, target_start = bounds[key].earliest, there[new].earliest
+            if mapped is not None:
+                if start <= mapped[0] and target_start <= mapped[1]:
+                    strict.add(key)
+                start, target_start = max(start, mapped[0]), max(target_start, mapped[1])
+            if start < until and target_start < end:
+                ours.append(TopicRange(*key, start, until))
+                theirs.append(TopicRange(*new, target_start, end))
+        if not ours:
+            return
+        pairs = paired(source.read(ours), kafka_frame(self._spark, target, theirs), self._names, backwards=True)
+        for key, found in runs(pairs).items():
+            if found.changed or (found.alone and key in strict):
+                raise DataLoss(f"{key} and its copy do not hold the same any more: is one of them compacted?")
+            self.offsets.add(key, found.segments)
 
     def keep(self, about: Mapping[str, Any]) -> None:
         """Write all of it again: it is small, and all of it can be read from the target again."""
@@ -82,24 +99,3 @@ class KeptMap:
             self._files.write(_ABOUT, about)
         frame = small_frame(self._spark, rows(self.offsets, self._names), SCHEMA)
         frame.coalesce(1).write.mode("overwrite").parquet(f"{self._files}/{_OFFSETS}")
-
-    def _read(self, target: EndpointOptions, ranges: Sequence[TopicRange]) -> dict[Partition, list[Segment]]:
-        from pyspark.sql import functions as f
-
-        if not ranges:
-            return {}
-        frame = source_columns(kafka_frame(self._spark, target, ranges))
-        # between two gaps of the source all offsets are shifted by the same
-        runs = frame.groupBy("topic", "partition", (f.col("offset") - f.col("source_offset")).alias("shift")).agg(
-            f.min("source_offset").alias("start"),
-            f.max("source_offset").alias("last"),
-            f.count("source_offset").alias("records"),
-        )
-        found: dict[Partition, list[Segment]] = {}
-        for row in runs.collect():
-            key = Partition(row["topic"], row["partition"])
-            if row["shift"] is None or row["records"] != row["last"] + 1 - row["start"]:
-                raise DataLoss(f"{key} holds records that this copy did not write, or twice")
-            segment = Segment(row["start"], row["last"] + 1, row["start"] + row["shift"])
-            found.setdefault(key, []).append(segment)
-        return found

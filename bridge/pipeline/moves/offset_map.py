@@ -22,7 +22,7 @@ class Segment(NamedTuple):
 
 
 class OffsetMap:
-    """The segments of each source partition, in order; what lies between two of them had no records to copy."""
+    """The segments of each source partition, in order; what lies between two of them has no records."""
 
     def __init__(self) -> None:
         self._segments: dict[Partition, list[Segment]] = {}
@@ -39,21 +39,21 @@ class OffsetMap:
             last = known[-1] if known else None
             if last is None:
                 known.append(segment)
-            elif segment.start < last.until or segment.target_start != last.target_until:
+            elif segment.start < last.until or segment.target_start < last.target_until:
                 raise DataLoss(f"{source}: in the target its records are not once each and in order, at {segment}")
-            elif segment.start == last.until:
+            elif (segment.start, segment.target_start) == (last.until, last.target_until):
                 known[-1] = Segment(last.start, segment.until, last.target_start)
             else:
                 known.append(segment)
 
-    def end(self, source: Partition) -> int | None:
-        """The target offset up to which a partition is mapped."""
+    def end(self, source: Partition) -> tuple[int, int] | None:
+        """Up to where a partition is mapped, at the source and at the target."""
         segments = self._segments.get(source)
-        return segments[-1].target_until if segments else None
+        return (segments[-1].until, segments[-1].target_until) if segments else None
 
-    def translate(self, source: Partition, offset: int, copied: int) -> int:
+    def translate(self, source: Partition, offset: int, copied: int, end: int) -> int:
         """The target offset at which a consumer goes on that would have read `offset` next at the source, of which all
-        below `copied` is copied.
+        below `copied` is copied, and ends at `end` there.
         """
         if offset > copied:
             raise Usage(f"{source}: a group is at {offset} and only {copied} is copied: stop its consumers, copy again")
@@ -63,7 +63,7 @@ class OffsetMap:
             return segments[place].target_start + offset - segments[place].start
         if place + 1 < len(segments):  # in a gap, or before all: the next record there is
             return segments[place + 1].target_start
-        return segments[-1].target_until if segments else 0
+        return end
 
 
 SCHEMA = (

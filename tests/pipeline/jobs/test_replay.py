@@ -84,7 +84,7 @@ def test_a_target_that_does_not_fit_is_refused(spark: SparkSession, at_bridge: E
     refused = run_job(spark, *words(at_bridge, archive, small))
     assert refused.code == 2
     assert "has 2 partitions" in refused.error
-    foreign = filled(at_bridge.bootstrap, SAMPLES[:3])
+    foreign = filled(at_bridge.bootstrap, SAMPLES[3:6])
     refused = run_job(spark, *words(at_bridge, archive, foreign))
     assert refused.code == 2
     assert "an empty topic is needed" in refused.error
