@@ -45,8 +45,9 @@ def not_ready() -> Iterator[str]:
     chart = (helm.CHART / "Chart.yaml").read_text("utf-8")
     if set(re.findall(r"^(?:appV|v)ersion: (.+)$", chart, re.MULTILINE)) != {__version__}:
         yield f"the chart is not of version {__version__}: make helm"
-    if not all(pinned for file in FILES for pinned in images((ROOT / file).read_text("utf-8")).values()):
-        yield "the images that the Dockerfile begins with are not pinned: make images, with Docker"
+    for file in FILES:
+        if moving := [name for name, pinned in images((ROOT / file).read_text("utf-8")).items() if not pinned]:
+            yield f"{file} has no digest of {', '.join(moving)}, whose tags may move: make images, with Docker"
     if changed := run("git", "status", "--porcelain"):
         yield f"{len(changed.splitlines())} files are not committed: a release is made of a commit"
     tagged = run("git", "tag", "--list", "--format=%(objectname)%(*objectname)", f"v{__version__}").strip()
