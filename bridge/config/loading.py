@@ -27,13 +27,16 @@ def load(path: Path | None = None, environ: Mapping[str, str] | None = None) -> 
     """
     wrong: list[str] = []
     of_environment = _read_environment(os.environ if environ is None else environ, wrong)
+    incomplete = set(SECTIONS) if wrong else set()
     values = _merge({} if path is None else _read_file(path), of_environment)
     while True:
         try:
             settings = Settings().with_values(**values)
         except SettingsError as error:
-            if error.at or not wrong:  # what does not go together may do so for lack of what was left out
+            # what does not go together may do so for lack of what was left out
+            if len(error.at) > 1 or not (incomplete.intersection(error.at) if error.at else wrong):
                 wrong.append(str(error))
+            incomplete.update(error.at[:1])
             if error.at and _leave_out(values, *error.at):
                 continue
         break

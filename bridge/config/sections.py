@@ -396,7 +396,10 @@ class Settings:
             known = fields_of(SECTIONS[known_name(section, (*SECTIONS, "listener"), "section", (section,))])
             for name, value in values.items():
                 check_type(section, known[known_name(name, known, f"setting {section}.", (section, name))], value)
-            changed[section] = replace(getattr(self, section), **values)
+            try:
+                changed[section] = replace(getattr(self, section), **values)
+            except SettingsError as error:
+                raise SettingsError(str(error), error.at or (section,)) from None
         return replace(self, **changed)
 
     def _with_listeners(self, tables: Mapping[str, Any]) -> dict[str, ListenerSettings]:

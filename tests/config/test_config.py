@@ -136,6 +136,21 @@ def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
     ]
 
 
+def test_what_does_not_go_together_in_a_section_hides_nothing_of_the_others(tmp_path: Path) -> None:
+    said = refused('[kafka]\nlisten = "0.0.0.0:9092"\n[http]\nlistn = "h:1"\n[log]\nlevel = "loud"\n', tmp_path)
+    assert [line.split(": ")[1] for line in said.splitlines()] == [
+        'kafka.listen = "0.0.0.0:9092" is every interface, which clients cannot be told to connect to',
+        "unknown setting http.listn; did you mean listen?",
+        'log.level = "loud"',
+    ]
+
+
+def test_a_section_is_not_judged_by_what_was_wrong_in_it(tmp_path: Path) -> None:
+    said = refused('[kafka]\nlisten = "0.0.0.0:9092"\nadvertised = "nonsense"\n', tmp_path)
+    assert "kafka.advertised" in said
+    assert "every interface" not in said
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=re.escape(f"{tmp_path}/none.toml: cannot read the settings: no such file")):
         load(tmp_path / "none.toml", {})
