@@ -117,6 +117,7 @@ def _now() -> datetime:
 def made(arguments: argparse.Namespace) -> list[Path]:
     """All files of the release, made and looked at."""
     began = _now()
+    print("building and checking the packages: some minutes", flush=True)
     # not by make, which hands down ARGS: --trial is none of its options
     python = Path(sys.prefix) / "dist" / "bin" / "python"
     run(python, "-m", "tests.dist", *(["--architecture", arguments.architecture] if arguments.architecture else []))
@@ -143,7 +144,7 @@ def publishing(signed: bool) -> str:
     tag, image = f"v{__version__}", f"REGISTRY/{NAME}:{__version__}"
     return f"""To publish (REGISTRY is yours; nothing was sent):
   git tag {"--sign" if signed else "--annotate"} {tag} --message {__version__} && git push origin {tag}
-  twine upload dist/*.whl dist/*.tar.gz
+  .venv/dist/bin/twine upload dist/*.whl dist/*.tar.gz
   docker buildx build --platform linux/amd64,linux/arm64 --provenance=mode=max --sbom=true --tag {image} --push .
   helm push dist/bridge-{__version__}.tgz oci://REGISTRY
 Beside them: SHA256SUMS{" with its signature" if signed else ""}, the bill of materials, the provenance, CHANGES.md."""
