@@ -171,14 +171,14 @@ INSTALL_BRIDGE := rm -f bridge/codec/_native.*so && CARGO_NET_RETRY=1 CARGO_HTTP
 
 $(VENV)/.run: requirements/run.lock requirements/build.lock pyproject.toml $(NATIVE) | $(BIN)/python
 	@$(INSTALL) run.lock build.lock
-	@command -v cargo >/dev/null && echo "building the native codec" || echo "without the native codec: there is no cargo"
+	@command -v cargo >/dev/null && echo "building the native codec: once, one to three minutes" || echo "without the native codec: there is no cargo"
 	@$(INSTALL_BRIDGE)
 	@$(BIN)/bridge --version
 	@touch $@
 
 $(VENV)/.dev: requirements/dev.lock pyproject.toml $(NATIVE) | $(BIN)/python
 	@$(INSTALL) dev.lock
-	@command -v cargo >/dev/null && echo "building the native codec" || echo "without the native codec: there is no cargo"
+	@command -v cargo >/dev/null && echo "building the native codec: once, one to three minutes" || echo "without the native codec: there is no cargo"
 	@$(INSTALL_BRIDGE)
 	@$(BIN)/bridge --version
 	@touch $@ $(VENV)/.run

@@ -11,7 +11,7 @@ class SettingsError(BridgeError):
     def __init__(self, message: str, at: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.at = at
-        """Where in the tables of settings, if it is one value's fault."""
+        """Where in the tables of settings, if it is the fault of one value, or of one section's."""
 
 
 class StartupError(BridgeError):

@@ -32,7 +32,7 @@ _OTHER_FILES: Final = 256
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code, as `bridge.cli.parser.EXIT_CODES` tells them."""
     try:
-        options = make_parser().parse_args(arguments)
+        options = _parsed(arguments)
         return _COMMANDS[options.command](options)
     except SettingsError as error:
         return max(_complain(SettingsError(line), WRONG_SETTINGS) for line in str(error).splitlines())
@@ -40,6 +40,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(error, FAILED)
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = make_parser()
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:  # argparse says no more than that, under the usage of `bridge` alone
+        command = " ".join(filter(None, (options.command, getattr(options, "action", None))))
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}; bridge {command} --help shows what it takes")
+    return options
 
 
 def _run(options: argparse.Namespace) -> int:

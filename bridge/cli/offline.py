@@ -11,8 +11,11 @@ from bridge.check.findings import Finding, Severity
 from bridge.config import Settings
 from bridge.connection.listeners.certificates import ListenerTls
 from bridge.errors import BridgeError
+from bridge.http.access import HttpAccess
 from bridge.http.tls import HttpTls
+from bridge.pulsar.auth.credentials import TokenFile
 from bridge.pulsar.auth.tls import ClientTls
+from bridge.telemetry.instruments import Counter
 from bridge.telemetry.metrics import PulsarMetrics, TlsMetrics
 
 
@@ -32,6 +35,11 @@ def _files(settings: Settings, metrics: TlsMetrics) -> Iterator[tuple[str, Calla
             yield f"listener.{one.name}", lambda plan=one: ListenerTls(plan, metrics)  # type: ignore[misc]
     if settings.http.has_tls:
         yield "http", lambda: HttpTls(settings.http, metrics)
+    if settings.http.token_file:
+        yield "http.token_file", lambda: HttpAccess(settings.http, Counter())
+    for name in ("token_file", "proxy_token_file"):
+        if path := getattr(settings.pulsar, name):
+            yield f"pulsar.{name}", TokenFile(path, PulsarMetrics()).read
     if settings.pulsar.service_url.startswith("pulsar+ssl:"):
         yield "pulsar's TLS", ClientTls(settings.pulsar, PulsarMetrics()).context
     if settings.security.password_file:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bridge.config.listeners import ListenerSettings
-from bridge.config.rules import allowed, fields_of, known_name
+from bridge.config.rules import allowed, fields_of, known_name, why_unreadable
 from bridge.config.sections import SECTIONS, Settings
 from bridge.errors import SettingsError
 
@@ -27,13 +27,16 @@ def load(path: Path | None = None, environ: Mapping[str, str] | None = None) -> 
     """
     wrong: list[str] = []
     of_environment = _read_environment(os.environ if environ is None else environ, wrong)
+    incomplete = set(SECTIONS) if wrong else set()
     values = _merge({} if path is None else _read_file(path), of_environment)
     while True:
         try:
             settings = Settings().with_values(**values)
         except SettingsError as error:
-            if error.at or not wrong:  # what does not go together may do so for lack of what was left out
+            # what does not go together may do so for lack of what was left out
+            if len(error.at) > 1 or not (incomplete.intersection(error.at) if error.at else wrong):
                 wrong.append(str(error))
+            incomplete.update(error.at[:1])
             if error.at and _leave_out(values, *error.at):
                 continue
         break
@@ -67,16 +70,29 @@ def _merge(*layers: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 def _read_file(path: Path) -> dict[str, dict[str, Any]]:
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SettingsError(f"{path}: cannot read the settings: {error.strerror}; --config names their file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f'{path}: not TOML: {error}; lines are name = "text", name = 1 or name = true') from None
+        values = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # editors of Windows write such a mark
+    except OSError:
+        why = why_unreadable(str(path))
+        raise SettingsError(f"{path}: cannot read the settings: {why}; --config names their file") from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise SettingsError(f"{path}: line {line} is not UTF-8: save the file in this encoding") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{path}: not TOML: {error}; {_advice(str(error))}") from None
     for section, content in values.items():
         if not isinstance(content, dict):
             known = ", ".join((*SECTIONS, "listener.NAME"))
             raise SettingsError(f"{path}: {section} stands outside a section; sections are {known}")
     return values
+
+
+def _advice(error: str) -> str:
+    """What to do at an error of the parser's."""
+    if "Cannot overwrite" in error:
+        return "what this line sets is set above: keep one of the two"
+    if "Cannot declare" in error:
+        return "this section is above: put all of its settings there"
+    return 'lines are [section], name = "text", name = 1 or name = true'
 
 
 def _read_environment(environ: Mapping[str, str], wrong: list[str]) -> dict[str, dict[str, Any]]:

@@ -17,6 +17,7 @@ from bridge.config.rules import (
     seconds,
     secret_file,
     text,
+    why_no_url,
 )
 from bridge.config.tls import CLIENT, TlsLimits, cipher_suites, protocols
 from bridge.errors import SettingsError
@@ -57,10 +58,16 @@ class PulsarSettings:
     """The Pulsar that holds the data, and how to log in to it."""
 
     service_url: str = text(
-        "pulsar://127.0.0.1:6650", "pulsar://host:port or pulsar+ssl://host:port, more hosts by commas", is_service_url
+        "pulsar://127.0.0.1:6650",
+        "pulsar://host:port or pulsar+ssl://host:port, more hosts by commas",
+        is_service_url,
+        why_no_url,
     )
     admin_url: str = text(
-        "http://127.0.0.1:8080", "http://host:port or https://host:port, more hosts by commas", is_admin_url
+        "http://127.0.0.1:8080",
+        "http://host:port or https://host:port, more hosts by commas",
+        is_admin_url,
+        why_no_url,
     )
     tenant: str = pulsar_name("public")
     namespace: str = pulsar_name("default")
@@ -112,6 +119,11 @@ class PulsarSettings:
         ways = [name for name in ("token", "token_file", "oauth2_key_file") if getattr(self, name)]
         if len(ways) > 1:
             raise SettingsError(f"pulsar.{ways[0]} and pulsar.{ways[1]} are both set: keep one of them")
+        if self.token.startswith(("token:", "file:")):  # AuthenticationToken.configure
+            raise SettingsError(
+                "pulsar.token begins as authParams of Pulsar's clients do: set it to what stands behind token:, or "
+                "pulsar.token_file to the path behind file://"
+            )
         if self.oauth2_issuer_url and self.oauth2_token_url:
             raise SettingsError("pulsar.oauth2_issuer_url and pulsar.oauth2_token_url are both set: keep one of them")
         if self.oauth2_key_file:

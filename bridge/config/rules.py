@@ -117,7 +117,8 @@ def _readable(path: str) -> bool:
     return path == "" or (os.path.isfile(path) and os.access(path, os.R_OK))
 
 
-def _why_unreadable(path: str) -> str:
+def why_unreadable(path: str) -> str:
+    """Why this process cannot read this file, and what to do."""
     user = f"this process is user {os.geteuid()}"
     try:
         found = os.stat(path)
@@ -131,7 +132,7 @@ def _why_unreadable(path: str) -> str:
     return f"{user}, and it is {of}: chown or chmod it"
 
 
-_FILE = Rule("a file this process can read", _readable, _why_unreadable)
+_FILE = Rule("a file this process can read", _readable, why_unreadable)
 
 
 def readable_file() -> str:
@@ -155,6 +156,8 @@ def admin_urls(url: str) -> list[str]:
     """The hosts of an admin URL, each as a URL of its own; ValueError when it is anything else."""
     scheme, _, rest = url.partition("://")
     hosts, slash, path = rest.rstrip("/").partition("/")
+    if "," in path or "://" in rest:
+        raise ValueError(url)
     urls = [f"{scheme}://{host}{slash}{path}" for host in hosts.split(",")]
     for parts in map(urlsplit, urls):
         if scheme not in ("http", "https") or not parts.hostname or parts.port == 0 or parts.query:
@@ -167,14 +170,22 @@ def is_admin_url(url: str) -> bool:
     return parses(admin_urls, url)
 
 
+def why_no_url(url: str) -> str:
+    """What is likely meant by a URL of several hosts, or with more than hosts."""
+    rest = url.partition("://")[2]
+    if "://" in rest:
+        return "the scheme stands once, before the first host"
+    return "tenant and namespace are two settings" if "/" in rest.rstrip("/") else ""
+
+
 def entries(value: str) -> list[str]:
     """What is between commas."""
     return [entry.strip() for entry in value.split(",") if entry.strip()]
 
 
-def text(default: str, allowed: str, holds: Callable[[str], bool]) -> str:
+def text(default: str, allowed: str, holds: Callable[[str], bool], why: Callable[[str], str] = lambda value: "") -> str:
     """A setting with a rule of its own."""
-    return field(default=default, metadata={"rule": Rule(allowed, holds)})
+    return field(default=default, metadata={"rule": Rule(allowed, holds, why)})
 
 
 def fields_of(section: type) -> "dict[str, Field[Any]]":

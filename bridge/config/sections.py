@@ -254,6 +254,12 @@ class LogSettings:
         check_rules("log", self)
 
 
+def _overlap(one: Address, other: Address) -> bool:
+    """Whether only one of them can listen."""
+    everywhere = is_every_interface(str(one)) or is_every_interface(str(other))
+    return one.port == other.port and (one.host == other.host or everywhere)
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Everything the bridge can be told; one object, passed in, never changed."""
@@ -292,6 +298,18 @@ class Settings:
         self.tenants.check_authorizer(self.kafka.authorizer)
         self.tenants.check_listeners({one.name: not one.has_login for one in listeners}, self.pulsar.full_namespace)
         self._check_state(self.pulsar.full_state_namespace)
+        self._check_places(listeners)
+
+    def _check_places(self, listeners: Sequence[ListenerPlan]) -> None:
+        """The listeners have looked at each other; here are the others."""
+        short = not self.kafka.listeners
+        places = [("kafka.listen" if short else f"{one.name} of kafka.listeners", one.listen) for one in listeners]
+        others = {"cluster.internal_listen": self.cluster.internal_listen, "http.listen": self.http.listen}
+        for name, place in ((name, Address.parse(where)) for name, where in others.items() if where):
+            for other, where in places:
+                if place.port and _overlap(place, where):
+                    raise SettingsError(f"{other} and {name} have the same port {place.port}: give each one of its own")
+            places.append((name, place))
 
     def _check_state(self, namespace: str) -> None:
         if namespace == self.pulsar.full_namespace:
@@ -378,7 +396,10 @@ class Settings:
             known = fields_of(SECTIONS[known_name(section, (*SECTIONS, "listener"), "section", (section,))])
             for name, value in values.items():
                 check_type(section, known[known_name(name, known, f"setting {section}.", (section, name))], value)
-            changed[section] = replace(getattr(self, section), **values)
+            try:
+                changed[section] = replace(getattr(self, section), **values)
+            except SettingsError as error:
+                raise SettingsError(str(error), error.at or (section,)) from None
         return replace(self, **changed)
 
     def _with_listeners(self, tables: Mapping[str, Any]) -> dict[str, ListenerSettings]:

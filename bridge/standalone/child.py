@@ -11,6 +11,8 @@ from bridge.errors import StartupError
 from bridge.node.orphans import Guard
 
 _TAIL_BYTES = 64 * 1024
+_LINE = 400
+"""Characters of a line that are told."""
 
 
 class Child:
@@ -104,11 +106,11 @@ class Child:
 
 
 def tail(path: Path, count: int) -> str:
-    """The last lines of a file that may be large or missing."""
+    """The last lines of a file that may be large or missing; of a long one, such as Pulsar's settings, its start."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
             lines = file.read().decode("utf-8", "replace").splitlines()
     except OSError:
         return ""
-    return "\n".join(line for line in lines[-count:])
+    return "\n".join(line if len(line) <= _LINE else f"{line[:_LINE]}..." for line in lines[-count:])

@@ -257,7 +257,11 @@ class _Watched:
 
 def _settings(plan: PulsarPlan | ClusterPlan, ports: _Ports) -> config.Settings:
     """The user's environment, with what this run decides over it."""
-    return config.load().with_values(
+    settings = config.load()
+    # one that others can ask: the status page of a second node, which somebody tries, shows the whole cluster then
+    internal = settings.cluster.internal_listen or (f"{HOST}:0" if settings.kafka.workers == 1 else "")
+    return settings.with_values(
+        cluster={"internal_listen": internal},
         # clients are told the ports of workers (kafka.workers), whatever they are
         kafka={"listen": f"{HOST}:{ports.kafka}", "advertised": "", "worker_port": 0},
         http={"listen": f"{HOST}:{ports.http}"},

@@ -31,7 +31,8 @@ def wait_until_ready(
         if not child.running:
             raise StartupError(f"{child.name} {child.exit_description()} while starting")
         if waited > seconds:
-            raise StartupError(f"{child.name} is not ready after {seconds:.0f} s: {problem}")
+            slow = "if this machine is busy, start it again when it is less so"
+            raise StartupError(f"{child.name} is not ready after {seconds:.0f} s: {problem}; {slow}")
         if tell is not None:
             tell(waited)
         time.sleep(_EVERY_SECONDS)

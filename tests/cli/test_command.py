@@ -168,6 +168,20 @@ def test_a_check_offline_looks_at_the_settings_and_their_files_alone(tmp_path: P
     assert check(other.key, "nonsense\n") == (1, fit | {"listener.SASL_SSL": "unfit", "password file": "unfit"})
 
 
+def test_a_check_offline_reads_the_files_of_tokens(tmp_path: Path) -> None:
+    config, ours, theirs = tmp_path / "bridge.toml", tmp_path / "pulsar", tmp_path / "http"
+    config.write_text(f'[pulsar]\ntoken_file = "{ours}"\n[http]\ntoken_file = "{theirs}"\n')
+
+    def check(pulsar: str, http: str) -> dict[str, str]:
+        ours.write_text(pulsar)
+        theirs.write_text(http)
+        told = json.loads(bridge("check", "--offline", "--json", "--config", str(config)).stdout)
+        return {row["name"]: row["severity"] for row in told["findings"] if row["name"].endswith("token_file")}
+
+    assert check("a.b.c\n", "secret\n") == {"pulsar.token_file": "fit", "http.token_file": "fit"}
+    assert check("\n", "one word too many\n") == {"pulsar.token_file": "unfit", "http.token_file": "unfit"}
+
+
 def test_readiness_is_told_to_a_script(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BRIDGE_HTTP_LISTEN", "127.0.0.1:1")
     done = bridge("ready", "--json")

@@ -64,7 +64,9 @@ def test_what_kubernetes_injects_for_a_service_is_no_setting() -> None:
             "unknown section [zzz]; known are kafka, cluster, pulsar, retention, storage, groups, transactions, http",
         ),
         ("node_id = 1", "node_id stands outside a section"),
-        ("[kafka", "not TOML"),
+        ("[kafka", 'lines are [section], name = "text"'),
+        ("[kafka]\nnode_id = 1\nnode_id = 2", "; what this line sets is set above: keep one"),
+        ("[kafka]\n[log]\n[kafka]", "; this section is above: put all of its settings there"),
         ('[kafka]\nnode_id = "1"', 'kafka.node_id = "1": must be an integer from -1 to 2147483647'),
         ("[kafka]\nnode_id = true", "kafka.node_id = true: must be an integer"),
         ("[kafka]\nauto_create_topics = 1", "kafka.auto_create_topics = 1: must be true or false"),
@@ -78,6 +80,11 @@ def test_what_kubernetes_injects_for_a_service_is_no_setting() -> None:
             '[pulsar]\nadmin_url = "http://h:1,h:x"',
             "must be http://host:port or https://host:port, more hosts by commas",
         ),
+        ('[pulsar]\nservice_url = "pulsar://a:1,pulsar://b:1"', "the scheme stands once, before the first host"),
+        ('[pulsar]\nservice_url = "pulsar://a:1/public/default"', "; tenant and namespace are two settings"),
+        ('[pulsar]\nadmin_url = "http://a:1,http://b:1"', "the scheme stands once, before the first host"),
+        ('[pulsar]\nadmin_url = "http://a:1/,b:1/"', "must be http://host:port"),
+        ('[pulsar]\ntoken = "token:ey.."', "set it to what stands behind token:"),
         ('[pulsar]\nnamespace = "a/b"', 'pulsar.namespace = "a/b": must be letters'),
         ('[pulsar]\ntoken_file = "/no/such"', 'pulsar.token_file = "/no/such": must be a file this process can read'),
         ('[pulsar]\ntls_cert_file = "/dev/null"', 'pulsar.tls_cert_file = "/dev/null": must be a file'),
@@ -129,9 +136,54 @@ def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
     ]
 
 
+def test_what_does_not_go_together_in_a_section_hides_nothing_of_the_others(tmp_path: Path) -> None:
+    said = refused('[kafka]\nlisten = "0.0.0.0:9092"\n[http]\nlistn = "h:1"\n[log]\nlevel = "loud"\n', tmp_path)
+    assert [line.split(": ")[1] for line in said.splitlines()] == [
+        'kafka.listen = "0.0.0.0:9092" is every interface, which clients cannot be told to connect to',
+        "unknown setting http.listn; did you mean listen?",
+        'log.level = "loud"',
+    ]
+
+
+def test_a_section_is_not_judged_by_what_was_wrong_in_it(tmp_path: Path) -> None:
+    said = refused('[kafka]\nlisten = "0.0.0.0:9092"\nadvertised = "nonsense"\n', tmp_path)
+    assert "kafka.advertised" in said
+    assert "every interface" not in said
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=re.escape(f"{tmp_path}/none.toml: cannot read the settings: No such file")):
+    with pytest.raises(SettingsError, match=re.escape(f"{tmp_path}/none.toml: cannot read the settings: no such file")):
         load(tmp_path / "none.toml", {})
+
+
+def test_a_byte_order_mark_is_passed_over_and_another_encoding_is_told_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "bridge.toml"
+    file.write_bytes(b"\xef\xbb\xbf[kafka]\r\nnode_id = 7\r\n")
+    assert load(file, {}).kafka.node_id == 7
+    file.write_bytes(b'[kafka]\nrack = "M\xfcnchen"\n')
+    with pytest.raises(SettingsError, match=re.escape(f"{file}: line 2 is not UTF-8: save the file in this encoding")):
+        load(file, {})
+
+
+@pytest.mark.parametrize(
+    ("kafka", "internal", "http", "same"),
+    [
+        ("h:1", "", "h:1", "kafka.listen and http.listen"),
+        ("h:1", "", "0.0.0.0:1", "kafka.listen and http.listen"),
+        ("h:1", "h:1", "h:2", "kafka.listen and cluster.internal_listen"),
+        ("h:1", "h:2", "h:2", "cluster.internal_listen and http.listen"),
+        ("h:1", "", "other:1", ""),
+        ("h:0", "", "h:0", ""),
+    ],
+)
+def test_two_of_ours_at_one_place_are_refused(kafka: str, internal: str, http: str, same: str) -> None:
+    environment = {"BRIDGE_KAFKA_LISTEN": kafka, "BRIDGE_CLUSTER_INTERNAL_LISTEN": internal, "BRIDGE_HTTP_LISTEN": http}
+    try:
+        load(None, environment)
+        said = ""
+    except SettingsError as error:
+        said = str(error).partition(" have the same port")[0]
+    assert said == same
 
 
 def test_half_a_client_certificate_is_refused(tmp_path: Path) -> None:

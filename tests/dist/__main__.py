@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -48,11 +49,22 @@ def source_distribution() -> Path:
     return made
 
 
+def target_of(architecture: str) -> str:
+    """Rust's name of it, where its library is here; else the end, with what brings it."""
+    target = f"{architecture}-unknown-linux-gnu"
+    if shutil.which("rustc") is None:
+        sys.exit("dist: Rust is needed for the native codec: https://rustup.rs, or your system's packages")
+    if not Path(run("rustc", "--print", "target-libdir", "--target", target).strip()).is_dir():
+        sys.exit(
+            f"dist: Rust's library for {target} is needed: `rustup target add {target}`; without it, "
+            f"`--architecture {platform.machine()}` builds this machine's alone"
+        )
+    return target
+
+
 def wheel(source: Path, architecture: str, room: Path) -> Path:
     """Build the wheel of one architecture from the unpacked source distribution, and have auditwheel name it."""
-    target = f"{architecture}-unknown-linux-gnu"
-    if not Path(run("rustc", "--print", "target-libdir", "--target", target).strip()).is_dir():
-        sys.exit(f"dist: Rust's library for {target} is needed: `rustup target add {target}`")
+    target = target_of(architecture)
     cargo = room / "cargo"
     cargo.write_text(LINKER, encoding="utf-8")
     cargo.chmod(0o755)
@@ -84,6 +96,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="make dist", description="the packages of a release")
     parser.add_argument("--architecture", action="append", choices=ARCHITECTURES, help="wheels for this alone")
     architectures = parser.parse_args().architecture or ARCHITECTURES
+    for one in architectures:
+        target_of(one)  # before minutes are spent
     shutil.rmtree(OUT, ignore_errors=True)
     files = [source_distribution()]
     with tempfile.TemporaryDirectory() as directory:

@@ -45,8 +45,9 @@ def not_ready() -> Iterator[str]:
     chart = (helm.CHART / "Chart.yaml").read_text("utf-8")
     if set(re.findall(r"^(?:appV|v)ersion: (.+)$", chart, re.MULTILINE)) != {__version__}:
         yield f"the chart is not of version {__version__}: make helm"
-    if not all(pinned for file in FILES for pinned in images((ROOT / file).read_text("utf-8")).values()):
-        yield "the images that the Dockerfile begins with are not pinned: make images, with Docker"
+    for file in FILES:
+        if moving := [name for name, pinned in images((ROOT / file).read_text("utf-8")).items() if not pinned]:
+            yield f"{file} has no digest of {', '.join(moving)}, whose tags may move: make images, with Docker"
     if changed := run("git", "status", "--porcelain"):
         yield f"{len(changed.splitlines())} files are not committed: a release is made of a commit"
     tagged = run("git", "tag", "--list", "--format=%(objectname)%(*objectname)", f"v{__version__}").strip()
@@ -116,7 +117,10 @@ def _now() -> datetime:
 def made(arguments: argparse.Namespace) -> list[Path]:
     """All files of the release, made and looked at."""
     began = _now()
-    run("make", "dist", *([f"ARGS=--architecture {arguments.architecture}"] if arguments.architecture else []))
+    print("building and checking the packages: some minutes", flush=True)
+    # not by make, which hands down ARGS: --trial is none of its options
+    python = Path(sys.prefix) / "dist" / "bin" / "python"
+    run(python, "-m", "tests.dist", *(["--architecture", arguments.architecture] if arguments.architecture else []))
     packages = sorted((*DIST.glob("*.whl"), *DIST.glob("*.tar.gz")))
     here = [one for one in packages if one.name.endswith(f"_{arguments.architecture or 'x86_64'}.whl")]
     installs(*here)
@@ -140,7 +144,7 @@ def publishing(signed: bool) -> str:
     tag, image = f"v{__version__}", f"REGISTRY/{NAME}:{__version__}"
     return f"""To publish (REGISTRY is yours; nothing was sent):
   git tag {"--sign" if signed else "--annotate"} {tag} --message {__version__} && git push origin {tag}
-  twine upload dist/*.whl dist/*.tar.gz
+  .venv/dist/bin/twine upload dist/*.whl dist/*.tar.gz
   docker buildx build --platform linux/amd64,linux/arm64 --provenance=mode=max --sbom=true --tag {image} --push .
   helm push dist/bridge-{__version__}.tgz oci://REGISTRY
 Beside them: SHA256SUMS{" with its signature" if signed else ""}, the bill of materials, the provenance, CHANGES.md."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,6 +16,37 @@ _SASL = '[kafka]\nlisteners = "SASL_PLAINTEXT://127.0.0.1:0"\n'
 
 def _no_file(place: Place) -> str:
     return place.bridge("run", "--config", "brigde.toml")
+
+
+def _a_directory(place: Place) -> str:
+    (place.directory / "bridge.d").mkdir()
+    return place.bridge("run", "--config", "bridge.d")
+
+
+def _unreadable(place: Place) -> str:
+    """As a process that is not root."""
+    place.file("bridge.toml", "", 0o000)
+    return place.bridge("run", "--config", "bridge.toml", as_nobody=True)
+
+
+def _other_encoding(place: Place) -> str:
+    place.file("bridge.toml", '[kafka]\nrack = "M\N{LATIN SMALL LETTER U WITH DIAERESIS}nchen"\n'.encode("latin-1"))
+    return place.bridge("run", "--config", "bridge.toml")
+
+
+def _written_as(text: str) -> Callable[[Place], str]:
+    """The whole file of settings is this."""
+
+    def run(place: Place) -> str:
+        place.file("bridge.toml", text)
+        return place.bridge("run", "--config", "bridge.toml")
+
+    return run
+
+
+def _empty_token(place: Place) -> str:
+    place.settings(f'[pulsar]\ntoken_file = "{place.file("token", "")}"\n')
+    return place.bridge("check", "--offline", "--config", "bridge.toml")
 
 
 def _with_certificate(place: Place, certificate: str, key: str) -> str:
@@ -63,9 +95,22 @@ MISTAKES = [
     settings("a setting is misspelled", '[kafka]\nlistn = "127.0.0.1:9092"\n', "did you mean listen?"),
     settings("a section is misspelled", '[kafak]\nrack = "a"\n', "did you mean kafka?"),
     settings("a setting stands before any section", 'authorizer = "kafka"\n', "sections are kafka, cluster, pulsar,"),
-    settings("a text has no quotes", "[kafka]\nlisten = 127.0.0.1:9092\n", 'lines are name = "text"'),
+    settings("a text has no quotes", "[kafka]\nlisten = 127.0.0.1:9092\n", 'lines are [section], name = "text"'),
+    Mistake("YAML in place of TOML", _written_as("kafka:\n  listen: 127.0.0.1:9092\n"), "lines are [section], name ="),
+    Mistake(
+        "a setting stands there twice",
+        _written_as('[kafka]\nlisten = "127.0.0.1:9092"\nlisten = "127.0.0.1:9093"\n'), "keep one of the two",
+    ),
+    Mistake(
+        "a section stands there twice",
+        _written_as('[kafka]\nrack = "a"\n[log]\n[kafka]\nnode_id = 1\n'), "put all of its settings there",
+    ),
+    Mistake("the file is in another encoding", _other_encoding, "save the file in this encoding"),
+    Mistake("a directory in place of the file", _a_directory, "it is a directory; --config names their file"),
+    Mistake("the file is closed to this process", _unreadable, "chown or chmod it"),
     Mistake("the file of settings is not there", _no_file, "--config names their file"),
     settings("an address has no port", '[kafka]\nlisten = "localhost"\n', "must be host:port"),
+    settings("an IPv6 address without brackets", '[kafka]\nlisten = "::1:9092"\n', "IPv6 as [host]:port"),
     settings("a port is too large", '[kafka]\nlisten = "127.0.0.1:99092"\n', "the port at most 65535"),
     settings("a number is a text", '[kafka]\nmax_connections = "many"\n', "must be an integer of at least 1"),
     settings("yes in place of true", '[kafka]\nauto_create_topics = "yes"\n', "must be true or false"),
@@ -88,6 +133,10 @@ MISTAKES = [
     ),
     settings(
         "two listeners at one port", '[kafka]\nlisteners = "PLAINTEXT://127.0.0.1:9092,SSL://127.0.0.1:9092"\n',
+        "give each one of its own",
+    ),
+    settings(
+        "Kafka and metrics at one port", '[kafka]\nlisten = "127.0.0.1:9092"\n[http]\nlisten = "127.0.0.1:9092"\n',
         "give each one of its own",
     ),
     settings(
@@ -131,10 +180,24 @@ MISTAKES = [
     settings("super users, and nobody who asks", '[kafka]\nsuper_users = "User:admin"\n', "set the authorizer"),
     Mistake("a password in the file of users", _wrong_password_file, "it is not of the form name:SCRAM-SHA-256$"),
     settings("HTTP as the service URL", '[pulsar]\nservice_url = "http://pulsar:8080"\n', "must be pulsar://host:port"),
+    settings(
+        "the namespace in the service URL", '[pulsar]\nservice_url = "pulsar://pulsar:6650/public/default"\n',
+        "tenant and namespace are two settings",
+    ),
+    settings(
+        "a service URL with a scheme for each host", '[pulsar]\nservice_url = "pulsar://a:6650,pulsar://b:6651"\n',
+        "the scheme stands once, before the first host",
+    ),
+    settings(
+        "an admin URL with a scheme for each host", '[pulsar]\nadmin_url = "http://a:8080,http://b:8080"\n',
+        "the scheme stands once, before the first host",
+    ),
     settings("an admin URL without its scheme", '[pulsar]\nadmin_url = "pulsar:8080"\n', "must be http://host:port"),
     settings(
         "a token in two ways", '[pulsar]\ntoken = "a"\ntoken_file = "/etc/hostname"\n', "keep one of them"
     ),
+    settings("a token as Pulsar's clients write it", '[pulsar]\ntoken = "token:eyJhbGciOi"\n', "behind token:"),
+    Mistake("the token's file is empty", _empty_token, "put the token there"),
     settings(
         "the token's file is not there", '[pulsar]\ntoken_file = "/run/token"\n', "must be a file this process can read"
     ),

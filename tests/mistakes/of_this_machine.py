@@ -20,10 +20,6 @@ def _port_taken(place: Place) -> str:
         return place.start()
 
 
-def _one_port_for_both(place: Place) -> str:
-    return place.start(f'[kafka]\nlisten = "127.0.0.1:{place.kafka}"\n[http]\nlisten = "127.0.0.1:{place.kafka}"\n')
-
-
 def _low_port(place: Place) -> str:
     place.settings('[kafka]\nlisten = "127.0.0.1:92"\n')
     return complaint(place.bridge("run", "--config", "bridge.toml", as_nobody=True))
@@ -127,7 +123,6 @@ MISTAKES = [
     Mistake(
         "the Kafka port is taken", _port_taken, "stop what has the port (`ss -ltnp` shows it), or choose another one"
     ),
-    Mistake("Kafka and metrics at one port", _one_port_for_both, "or choose another one"),
     settings(
         "an address of another machine", '[kafka]\nlisten = "192.0.2.1:9092"\n', "choose an address of this machine"
     ),
@@ -148,6 +143,7 @@ MISTAKES = [
     Mistake("is it ready, where nothing runs", _offline("ready"), "is the bridge running"),
     Mistake("topics of a bridge that does not run", _offline("topic", "list"), "--bootstrap HOST:PORT"),
     Mistake("a command that is none", _last_line("serve"), "choose from"),
-    Mistake("an option that is none", _last_line("run", "--port", "9092"), "unrecognized arguments"),
+    Mistake("an option that is none", _last_line("run", "--port", "9092"), "bridge run --help shows"),
+    Mistake("the file of settings without --config", _last_line("run", "bridge.toml"), "bridge run --help shows"),
     Mistake("a codec that is none", _last_line("run", BRIDGE_CODEC="rust"), "none of auto, native"),
 ]

@@ -106,3 +106,8 @@ def test_waiting_ends_when_the_time_is_up(guard: Guard, tmp_path: Path) -> None:
 
 def test_the_tail_of_a_missing_file_is_empty(tmp_path: Path) -> None:
     assert tail(tmp_path / "none", 5) == ""
+
+
+def test_a_line_that_is_very_long_is_cut(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(f"first\n{'x' * 20_000}\nlast\n")
+    assert tail(tmp_path / "log", 3) == f"first\n{'x' * 400}...\nlast"

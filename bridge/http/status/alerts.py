@@ -259,7 +259,8 @@ def _tokens(numbers: Numbers) -> Found:
 
 def _node_missing(numbers: Numbers) -> Found:
     missing = numbers.most_members(3600) - numbers.metrics.cluster.members.value
-    return [("", f"{missing:.0f} nodes fewer than within the last hour")] if missing > 0 else []
+    nodes = "1 node" if missing == 1 else f"{missing:.0f} nodes"
+    return [("", f"{nodes} fewer than within the last hour")] if missing > 0 else []
 
 
 def _corrupt(numbers: Numbers) -> Found:

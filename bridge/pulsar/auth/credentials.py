@@ -91,6 +91,10 @@ class TokenFile(NoCredentials):
 
     async def data(self) -> bytes:
         """The token that the file holds now."""
+        return self.read()
+
+    def read(self) -> bytes:
+        """The token that the file holds now, or else held before; PulsarError where there was none yet."""
         try:
             read = self._path.read_bytes().strip()
             problem = "" if read else "it is empty, put the token there"
