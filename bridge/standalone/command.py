@@ -152,7 +152,8 @@ class Standalone:
             PortOption("--kafka-port", 9092, self._options.kafka_port),
             PortOption("--http-port", 7092, self._options.http_port),
             PortOption("--pulsar-port", 6650, self._options.pulsar_port),
-            PortOption("--pulsar-http-port", 8080),
+            # two that are started at once, each on any free ports, must not both find this one free
+            PortOption("--pulsar-http-port", 8080, 0 if self._options.pulsar_port == 0 else None),
         ):
             port, note = choose(option, taken)
             chosen.append(port)
