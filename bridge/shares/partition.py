@@ -54,6 +54,8 @@ MOST_RANGES: Final = 500_000
 """Of all share partitions of a node and namespace, in memory."""
 _FEW_RANGES: Final = 16
 """So many each may have, however many there are."""
+_READ_BYTES: Final = 1 << 20
+"""At a time, however much a member takes: it is given some hundred records, and the next request reads on from them."""
 _CONFIRMED_SECONDS: Final = 1.0
 """For how long a leader hands out records by what the coordinator has said last: docs/decisions/036."""
 
@@ -241,7 +243,9 @@ class LedPartition:
                 self._expire_now()
                 self._state.move_start(self.log.known_start)
                 position = self._state.position(limits)
-                read = [] if position is None else await self._read(position, max_bytes, timeout_seconds)
+                read = (
+                    [] if position is None else await self._read(position, max_bytes, timeout_seconds)
+                )
                 self._check()
                 is_doubted = self._confirmed_at == -inf and not self._is_confirmed()  # perhaps another state has more
                 if is_doubted or not read or position is None or not is_wanted() or not self._is_confirmed():
@@ -285,7 +289,7 @@ class LedPartition:
         return await self.log.latest(committed=self._is_committed)
 
     async def _read(self, position: int, max_bytes: int, timeout_seconds: float) -> list[bytes]:
-        committed = self._is_committed
+        committed, max_bytes = self._is_committed, min(max_bytes, _READ_BYTES)
         found = self.log.read_nowait(position, max_bytes, committed=committed)
         if found is not None:
             return found
