@@ -243,9 +243,7 @@ class LedPartition:
                 self._expire_now()
                 self._state.move_start(self.log.known_start)
                 position = self._state.position(limits)
-                read = (
-                    [] if position is None else await self._read(position, max_bytes, timeout_seconds)
-                )
+                read = [] if position is None else await self._read(position, max_bytes, timeout_seconds)
                 self._check()
                 is_doubted = self._confirmed_at == -inf and not self._is_confirmed()  # perhaps another state has more
                 if is_doubted or not read or position is None or not is_wanted() or not self._is_confirmed():

@@ -101,7 +101,7 @@ class Work:
         parts = [part for topic in group.topics for part in topic.partitions]
         if group.error_code or len(parts) < PARTITIONS or any(part.lag < 0 for part in parts):
             return None
-        return sum(part.lag for part in parts)
+        return int(sum(part.lag for part in parts))
 
 
 @pytest.mark.parametrize("jars", ALL, ids=lambda jars: jars.name)
