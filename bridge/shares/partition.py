@@ -54,6 +54,8 @@ MOST_RANGES: Final = 500_000
 """Of all share partitions of a node and namespace, in memory."""
 _FEW_RANGES: Final = 16
 """So many each may have, however many there are."""
+_READ_BYTES: Final = 1 << 20
+"""At a time, however much a member takes: it is given some hundred records, and the next request reads on from them."""
 _CONFIRMED_SECONDS: Final = 1.0
 """For how long a leader hands out records by what the coordinator has said last: docs/decisions/036."""
 
@@ -285,7 +287,7 @@ class LedPartition:
         return await self.log.latest(committed=self._is_committed)
 
     async def _read(self, position: int, max_bytes: int, timeout_seconds: float) -> list[bytes]:
-        committed = self._is_committed
+        committed, max_bytes = self._is_committed, min(max_bytes, _READ_BYTES)
         found = self.log.read_nowait(position, max_bytes, committed=committed)
         if found is not None:
             return found

@@ -131,6 +131,13 @@ def test_kafka_configs_changes_a_groups_configs(bridge: BridgeThread) -> None:
     shown = "\n".join(tool(bridge, CONFIGS, "--describe", *entity))
     assert "share.auto.offset.reset=earliest" in shown
     assert "GROUP_CONFIG:share.auto.offset.reset=earliest" in shown
+    assert entity[-1] in "\n".join(tool(bridge, CONFIGS, "--describe", *entity[:2]))  # of all groups
+    every = "\n".join(tool(bridge, CONFIGS, "--describe", "--all", *entity))
+    assert "share.record.lock.duration.ms=30000" in every and "streams.num.standby.replicas=0" in every
+    with pytest.raises(AssertionError, match=r"share\.record\.lock\.duration\.ms"):
+        tool(bridge, CONFIGS, "--alter", *entity, "--add-config", "share.record.lock.duration.ms=1")
+    tool(bridge, CONFIGS, "--alter", *entity, "--delete-config", "share.auto.offset.reset")
+    assert "earliest" not in "\n".join(tool(bridge, CONFIGS, "--describe", *entity))
 
 
 def test_a_broker_config_that_is_not_set_can_be_deleted(bridge: BridgeThread) -> None:

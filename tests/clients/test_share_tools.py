@@ -85,3 +85,66 @@ def test_offsets_are_reset_and_the_lag_is_told(endpoint: Endpoint, scene: Scene,
         assert {row["LAG"] for row in rows} == {"-"}
     else:
         assert sum(int(row["LAG"]) for row in rows) == 30
+
+
+def starts(endpoint: Endpoint, scene: Scene, *arguments: str) -> set[str]:
+    """Where the tool says that a group would begin, or begins."""
+    wanted = ["--reset-offsets", *arguments]
+    rows = table(tool(endpoint, *wanted, jars=NEWEST))
+    assert {row["TOPIC"] for row in rows} == {scene.topic} and len(rows) == PARTITIONS
+    return {row["NEW-OFFSET"] for row in rows}
+
+
+@pytest.mark.soak
+def test_every_command_of_the_newest_tool(endpoint: Endpoint, scene: Scene, group: str) -> None:
+    of_group, of_topic = ["--group", group], ["--topic", scene.topic]
+    is_member = True
+
+    def said(*arguments: str) -> str:
+        if is_member:
+            beat(endpoint, group, 0, scene.topic)  # it joins again, before its session ends
+        return tool(endpoint, *arguments, jars=NEWEST)
+
+    def rows(*arguments: str) -> list[dict[str, str]]:
+        return [row for row in table(said(*arguments)) if row["GROUP"] == group]
+
+    for told in ([], ["--offsets"], ["--offsets", "--verbose"]):
+        assert {row["TOPIC"] for row in rows("--describe", *told, *of_group)} == {scene.topic}
+    assert len(rows("--describe", "--all-groups")) == PARTITIONS
+    (row,) = rows("--describe", "--members", "--verbose", *of_group)
+    assert row["CONSUMER-ID"] == "m"
+    (row,) = rows("--describe", "--state", "--verbose", *of_group)
+    assert "Stable" in row.values()
+    assert [row["STATE"] for row in rows("--list", "--state")] == ["Stable"]
+    assert rows("--list", "--state", "empty") == []
+    for changes in (["--delete"], ["--delete-offsets", *of_topic]):
+        assert re.search("not.?empty|active|stable", said(*changes, *of_group), re.I)
+    with pytest.raises(AssertionError, match="is not empty"):
+        said("--reset-offsets", *of_topic, "--to-latest", "--execute", *of_group)
+    is_member = False
+    beat(endpoint, group, -1)
+    assert starts(endpoint, scene, *of_group, *of_topic, "--to-latest", "--dry-run") == {"10"}
+    assert {row["START-OFFSET"] for row in rows("--describe", *of_group)} == {"-"}
+    assert starts(endpoint, scene, *of_group, "--all-topics", "--to-latest", "--execute") == {"10"}
+    assert {row["START-OFFSET"] for row in rows("--describe", *of_group)} == {"10"}
+    long_ago = ["--to-datetime", "2020-01-01T00:00:00.000"]
+    assert starts(endpoint, scene, *of_group, *of_topic, *long_ago, "--execute") == {"0"}
+    assert {row["START-OFFSET"] for row in rows("--describe", *of_group)} == {"0"}
+    (row,) = table(said("--delete-offsets", *of_group, *of_topic), "TOPIC")
+    assert row["STATUS"] == "Successful"
+    assert re.search("success", said("--delete", *of_group), re.I)
+    assert group not in said("--list").split()
+
+
+@pytest.mark.soak
+def test_the_tool_for_all_groups_chooses_those_of_a_type(endpoint: Endpoint, scene: Scene, group: str) -> None:
+    scene.join("confluent")
+
+    def listed(*arguments: str) -> set[str]:
+        rows = table(tool(endpoint, "--list", *arguments, main_class=ALL_GROUPS, jars=NEWEST))
+        return {row["GROUP"] for row in rows} & {group, scene.group}
+
+    assert listed() == {group, scene.group}
+    assert listed("--share") == listed("--group-type", "share") == listed("--protocol", "share") == {group}
+    assert listed("--consumer") == listed("--protocol", "consumer") == {scene.group}
+    assert listed("--streams") == set()

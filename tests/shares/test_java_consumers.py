@@ -1,28 +1,29 @@
-"""Java's KafkaShareConsumer: acknowledgements of each kind, locks, members side by side, where groups begin."""
+"""Java's KafkaShareConsumer: acknowledgements of each kind, locks, members side by side, where groups begin.
+
+On one node; `make soak` asks the same of three, of which others lead than coordinate, and of a real Kafka.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
-from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.apis.wire import unique
+from bridge.node.orphans import Guard
+from tests.shares.java_members import ALL, SOURCES, Group, Member, until
 from tests.support.bridges import BridgeThread
 from tests.support.driver import Driver
-from tests.support.java import KAFKA, NEWER_CLIENTS, NEWEST, Jars, java_driver
+from tests.support.java import KAFKA, KAFKA_NEWEST, NEWER, NEWEST, Jars, java_driver
+from tests.support.kafka_broker import NewKafka
+from tests.support.nodes import Nodes
+from tests.support.pulsar import PulsarAddress
 
-SOURCES = Path(__file__).parent / "java"
-_POLL_MS = 1000
-_MOST_POLLS = 60
 _LOCK_MS = 15_000
 """The least that a group may have."""
-ALL = [KAFKA, NEWER_CLIENTS, NEWEST]
-KIP_1222 = pytest.mark.parametrize("jars", [NEWER_CLIENTS, NEWEST], ids=lambda jars: jars.name)
+KIP_1222 = pytest.mark.parametrize("jars", [NEWER, NEWEST], ids=lambda jars: jars.name)
 """Consumers of Kafka 4.2 and later: locks are renewed, and the number of records is kept (KIP-1206)."""
 
 
@@ -37,8 +38,38 @@ Start = Callable[[Jars], Driver]
 
 
 @pytest.fixture(scope="module")
-def start(bridge: BridgeThread, tmp_path_factory: pytest.TempPathFactory) -> Start:
-    return lambda jars: java_driver(SOURCES, jars, bridge.kafka, tmp_path_factory.mktemp("share") / "driver")
+def one_node(bridge: BridgeThread) -> str:
+    return bridge.kafka
+
+
+@pytest.fixture(scope="module")
+def three_nodes(pulsar: PulsarAddress, guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    nodes = Nodes(pulsar, pulsar.create_namespace(), guard, tmp_path_factory.mktemp("nodes"))
+    try:
+        nodes.start()
+        nodes.wait_until_settled()
+        yield nodes.bootstrap()
+    finally:
+        nodes.close()
+
+
+@pytest.fixture(scope="module")
+def newest_kafka(new_kafka: NewKafka) -> Iterator[str]:
+    broker = new_kafka(jars=KAFKA_NEWEST)
+    broker.start()
+    try:
+        yield broker.kafka
+    finally:
+        broker.stop()
+
+
+@pytest.fixture(
+    scope="module",
+    params=["one_node", *(pytest.param(name, marks=pytest.mark.soak) for name in ("three_nodes", "newest_kafka"))],
+)
+def start(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Start:
+    address: str = request.getfixturevalue(request.param)
+    return lambda jars: java_driver(SOURCES, jars, address, tmp_path_factory.mktemp("share") / "driver")
 
 
 @pytest.fixture(scope="module")
@@ -51,80 +82,6 @@ def running(start: Start) -> Iterator[Start]:
 @pytest.fixture
 def driver(running: Start, jars: Jars) -> Driver:
     return running(jars)
-
-
-def until(what: str, looks: Callable[[], bool]) -> None:
-    """Polls that are not empty for nothing: a lock of 15 s, and a session, end within so many."""
-    for _ in range(_MOST_POLLS):
-        if looks():
-            return
-    raise AssertionError(f"{what} did not come")
-
-
-class Member:
-    """One consumer in a driver."""
-
-    _numbers = count()
-
-    def __init__(
-        self, driver: Driver, group: Group, mode: str = "explicit", settings: Mapping[str, object] | None = None
-    ) -> None:
-        self._driver = driver
-        self._id = f"member-{next(self._numbers)}"
-        driver.call(
-            "join", member_id=self._id, group=group.name, topic=group.topic, mode=mode, settings=dict(settings or {})
-        )
-
-    def poll(self, ms: int = _POLL_MS) -> list[tuple[int, str, int]]:
-        """Offsets, values, and the how many-th delivery it is."""
-        return [
-            (offset, value, delivery)
-            for offset, value, delivery in self._driver.call("poll", member_id=self._id, ms=ms)
-        ]
-
-    def first(self) -> list[tuple[int, str, int]]:
-        """The first poll that brings any."""
-        found: list[tuple[int, str, int]] = []
-
-        def looks() -> bool:
-            found.extend(self.poll())
-            return bool(found)
-
-        until("records", looks)
-        return found
-
-    def say(self, offset: int, type: str = "ACCEPT") -> None:
-        self._driver.call("acknowledge", member_id=self._id, offset=offset, type=type)
-
-    def commit(self) -> list[str]:
-        """The errors."""
-        return list(self._driver.call("commit", member_id=self._id))
-
-    def accept_all(self, polled: list[tuple[int, str, int]]) -> None:
-        for offset, _, _ in polled:
-            self.say(offset)
-        assert self.commit() == []
-
-    def lock_ms(self) -> int:
-        """For how long its records are its own, as the last answer said."""
-        return int(self._driver.call("lock", member_id=self._id))
-
-    def close(self) -> None:
-        self._driver.call("close", member_id=self._id)
-
-
-class Group:
-    """A share group of its own, and a topic with one partition."""
-
-    def __init__(self, driver: Driver, **configs: object) -> None:
-        self._driver = driver
-        self.name, self.topic = unique("share"), unique("shared")
-        driver.call("create", topic=self.topic, partitions=1)
-        named = {f"share.{name.replace('_', '.')}": value for name, value in configs.items()}
-        driver.call("configure", group=self.name, configs={"share.auto.offset.reset": "earliest"} | named)
-
-    def produce(self, *values: str, **how: object) -> None:
-        self._driver.call("produce", topic=self.topic, values=values, **how)
 
 
 def _values(polled: list[tuple[int, str, int]]) -> list[str]:

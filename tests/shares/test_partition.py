@@ -35,10 +35,15 @@ class _Log:
     known_start = 0
     is_led = True
 
+    def __init__(self) -> None:
+        self.most_bytes = 0
+        """That were asked for at a time."""
+
     async def earliest(self) -> int:
         return 0
 
     def read_nowait(self, offset: int, max_bytes: int, *, committed: bool = False) -> list[bytes]:
+        self.most_bytes = max(self.most_bytes, max_bytes)
         records = [Record(number, 0, None, b"value", ()) for number in range(3)]
         return [build_batch(records, Rebuild(0, 3, 0))] if offset < 3 else []
 
@@ -122,6 +127,15 @@ async def test_what_is_acknowledged_is_stored() -> None:
     summary = await bench.states.summary(*_NAME)
     assert summary is not None
     assert summary.start == 3
+
+
+async def test_a_member_that_takes_50_mib_does_not_have_so_much_read_for_some_records() -> None:
+    """Each request would read all that the log has from there on, and the next one the same again."""
+    bench = _Bench()
+    led = await bench.led()
+    found = await led.acquire("a", 500, 50 << 20, 1.0, lambda: True)
+    assert found is not None
+    assert bench.log.most_bytes == 1 << 20
 
 
 async def test_what_is_not_stored_may_be_acknowledged_again() -> None:

@@ -14,8 +14,9 @@ from tests.support.java import (
     CONNECT,
     FLINK,
     KAFKA,
+    KAFKA_NEWEST,
     MIRROR,
-    NEWER_CLIENTS,
+    NEWER,
     NEWEST,
     OLD_CLIENTS,
     OLDEST_CLIENTS,
@@ -33,8 +34,8 @@ def main(only: list[str]) -> int:
     try:
         definitions_jar()
         if only != ["definitions"]:
-            clients = OLDEST_CLIENTS, OLD_CLIENTS, NEWER_CLIENTS, NEWEST
-            for jars in (KAFKA, *clients, STREAMS, SPRING, CONNECT, MIRROR, FLINK):
+            clients = OLDEST_CLIENTS, OLD_CLIENTS, NEWER, NEWEST
+            for jars in (KAFKA, KAFKA_NEWEST, *clients, STREAMS, SPRING, CONNECT, MIRROR, FLINK):
                 jars_directory(jars)
             proxy_jars()
             old_kafka_python()

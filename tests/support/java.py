@@ -44,18 +44,24 @@ KAFKA = Jars(
 )
 
 
+KAFKA_NEWEST = Jars(f"kafka-{NEWEST_KAFKA_VERSION}", ((_APACHE, "kafka_2.13", NEWEST_KAFKA_VERSION), _LOGGING))
+"""A broker of the newest version: the control of what only its clients have, and what benchmarks measure beside."""
+
+
 def _clients(version: str) -> Jars:
     """The Java client of some version alone, with what our drivers need."""
     jackson = ("com.fasterxml.jackson.core", "jackson-databind", "2.16.2")
     return Jars(f"kafka-clients-{version}", ((_APACHE, "kafka-clients", version), jackson, _LOGGING))
 
 
-NEWER_CLIENTS = _clients(NEWER_KAFKA_VERSION)
-NEWEST = Jars(
-    f"kafka-streams-{NEWEST_KAFKA_VERSION}",
-    ((_APACHE, "kafka-streams", NEWEST_KAFKA_VERSION), (_APACHE, "kafka-tools", NEWEST_KAFKA_VERSION), _LOGGING),
-)
-"""Streams, the tools and the client of this version."""
+def _streams(version: str) -> Jars:
+    """Streams, the tools and the client of some version."""
+    artifacts = (_APACHE, "kafka-streams", version), (_APACHE, "kafka-tools", version), _LOGGING
+    return Jars(f"kafka-streams-{version}", artifacts)
+
+
+NEWER = _streams(NEWER_KAFKA_VERSION)
+NEWEST = _streams(NEWEST_KAFKA_VERSION)
 OLD_CLIENTS = _clients(OLD_KAFKA_VERSION)
 OLDEST_CLIENTS = _clients(OLDEST_KAFKA_VERSION)
 STREAMS = Jars(f"kafka-streams-{KAFKA_VERSION}", ((_APACHE, "kafka-streams", KAFKA_VERSION), _LOGGING))

@@ -11,7 +11,7 @@ from bridge.node.orphans import Guard
 from bridge.standalone import probe
 from bridge.standalone.child import Child
 from bridge.standalone.ports import HOST, any_free
-from tests.support.java import java_command, run_tool
+from tests.support.java import KAFKA, Jars, java_command, run_tool
 
 START_TIMEOUT = 60.0
 STOP_TIMEOUT = 30.0
@@ -30,6 +30,7 @@ class KafkaBroker:
         options: Sequence[str] = ("-XX:+UseSerialGC", "-Xshare:auto"),
         protocol: str = "PLAINTEXT",
         settings: Mapping[str, str] | None = None,
+        jars: Jars = KAFKA,
     ) -> None:
         """`protocol` is of the clients' listener; what else it needs is in `settings`."""
         self._directory = directory
@@ -38,6 +39,7 @@ class KafkaBroker:
         self._options = options  # not those of a quick start: C2 pays off in a server that a million records go through
         self._protocol = protocol
         self._settings = dict(settings or {})
+        self._jars = jars
         self._config = directory / "server.properties"
         self.child = Child("Kafka", guard, directory / "kafka.out")
         self.kafka = ""
@@ -62,7 +64,7 @@ class KafkaBroker:
         # with =, for one id in 64 begins with a dash; share and streams groups are not on by themselves in Kafka 4.1
         features = ["--feature=share.version=1", "--feature=streams.version=1"]
         wanted = [f"--cluster-id={cluster_id}", *features, "-c", str(self._config)]
-        run_tool("kafka.tools.StorageTool", "format", *wanted)
+        run_tool("kafka.tools.StorageTool", "format", *wanted, jars=self._jars)
 
     def start_again(self) -> None:
         """Start the broker on the storage that there is, and return when it says that it serves."""
@@ -75,8 +77,9 @@ class KafkaBroker:
 
     def launch(self) -> None:
         """Start the broker and wait for nothing."""
+        command = ["kafka.Kafka", str(self._config)]
         self.child.start(
-            java_command("kafka.Kafka", str(self._config), heap=self._heap, options=self._options, log_level="info")
+            java_command(*command, heap=self._heap, options=self._options, log_level="info", jars=self._jars)
         )
 
     def stop(self) -> None:

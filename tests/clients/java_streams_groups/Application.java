@@ -6,6 +6,7 @@ import java.util.Properties;
 import java.util.stream.Collectors;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
+import org.apache.kafka.streams.KeyQueryMetadata;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
@@ -15,9 +16,12 @@ import org.apache.kafka.streams.kstream.KTable;
 /**
  * An application of a streams group: address, application id, topology, source, sink, state directory, settings.
  *
- * <p>A line on standard input asks: `state`, `hosts`. The end of the input ends it.
+ * <p>A line on standard input asks: `state`, `hosts`, `holders STORE KEY`. The end of the input ends it.
  */
 public final class Application {
+    /** A record of the topology `map` that asks for the whole application to shut down. */
+    private static final String END_OF_ALL = "end-of-all";
+
     public static void main(String[] arguments) throws Exception {
         Properties config = new Properties();
         config.put("bootstrap.servers", arguments[0]);
@@ -38,6 +42,9 @@ public final class Application {
         KafkaStreams streams = new KafkaStreams(builder.build(), config);
         streams.setUncaughtExceptionHandler(error -> {
             Throwable cause = error.getCause() == null ? error : error.getCause();
+            if (END_OF_ALL.equals(cause.getMessage())) {
+                return StreamThreadExceptionResponse.SHUTDOWN_APPLICATION;
+            }
             System.out.println("failed " + cause.getClass().getSimpleName() + " " + cause.getMessage());
             System.out.flush();
             return StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
@@ -58,16 +65,31 @@ public final class Application {
                     .sorted()
                     .collect(Collectors.joining(" "));
         }
+        if (line.startsWith("holders ")) {
+            String[] words = line.split(" ");
+            KeyQueryMetadata found = streams.queryMetadataForKey(words[1], words[2], Serdes.String().serializer());
+            return "holders " + found.activeHost().port() + " " + found.standbyHosts().stream()
+                    .map(one -> String.valueOf(one.port()))
+                    .sorted()
+                    .collect(Collectors.joining(" "));
+        }
         long active = streams.metadataForLocalThreads().stream().mapToLong(one -> one.activeTasks().size()).sum();
         long standby = streams.metadataForLocalThreads().stream().mapToLong(one -> one.standbyTasks().size()).sum();
         return "state " + streams.state() + " " + active + " " + standby;
+    }
+
+    private static String upper(String value) {
+        if (value.equals(END_OF_ALL)) {
+            throw new IllegalStateException(END_OF_ALL);
+        }
+        return value.toUpperCase();
     }
 
     private static void make(StreamsBuilder builder, String topology, String source, String sink) {
         KStream<String, String> records = builder.stream(source);
         switch (topology) {
             case "map":
-                records.mapValues(value -> value.toUpperCase()).to(sink);
+                records.mapValues(Application::upper).to(sink);
                 break;
             case "count":
                 records.flatMapValues(line -> Arrays.asList(line.split(" ")))

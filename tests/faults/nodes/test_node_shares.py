@@ -23,7 +23,7 @@ from bridge.kafka.error_codes import ErrorCode
 from tests.apis.wire import ask_at
 from tests.faults.figures import report
 from tests.faults.processes import let_pass
-from tests.support.java import KAFKA, java_driver
+from tests.support.java import KAFKA, NEWER, NEWEST, Jars, java_driver
 from tests.support.nodes import Nodes
 
 _JAVA: Final = Path(__file__).parent / "share_java"
@@ -49,8 +49,9 @@ _AWAY: Final = (
 class SharesLoad:
     """A producer, and the members of a group, in a JVM of their own."""
 
-    def __init__(self, nodes: Nodes, topic: str, work: Path, partitions: int, members: int, size: int, rate: int
-    ) -> None:  # fmt: skip
+    def __init__(
+        self, nodes: Nodes, jars: Jars, topic: str, work: Path, partitions: int, members: int, size: int, rate: int
+    ) -> None:
         """`rate`: records a second."""
         self.nodes, self.topic, self.group = nodes, topic, f"{topic}-group"
         self.partitions = partitions
@@ -61,7 +62,7 @@ class SharesLoad:
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)
         self._producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True, "linger.ms": 5})
-        self.driver = java_driver(_JAVA, KAFKA, self.bootstrap, work)
+        self.driver = java_driver(_JAVA, jars, self.bootstrap, work)
         self.driver.call("configure", group=self.group, configs=_CONFIGS)
         self._ended, self._pause = threading.Event(), partitions / rate
         self._producing = threading.Thread(target=self._produce, name="producer")
@@ -135,10 +136,10 @@ class SharesLoad:
 
 @contextmanager
 def shares_load(
-    nodes: Nodes, topic: str, work: Path, *, partitions: int, members: int, size: int = 100, rate: int = 600
+    nodes: Nodes, jars: Jars, topic: str, work: Path, *, partitions: int, members: int, size: int = 100, rate: int = 600
 ) -> Iterator[SharesLoad]:
     """At work within."""
-    running = SharesLoad(nodes, topic, work, partitions, members, size, rate)
+    running = SharesLoad(nodes, jars, topic, work, partitions, members, size, rate)
     try:
         yield running
     finally:
@@ -148,11 +149,16 @@ def shares_load(
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "jars",
+    [KAFKA, pytest.param(NEWER, marks=pytest.mark.soak), pytest.param(NEWEST, marks=pytest.mark.soak)],
+    ids=lambda jars: jars.name,
+)
 def test_share_groups_when_nodes_are_killed_and_frozen(
-    start_nodes: Callable[..., Nodes], topic: str, tmp_path: Path
+    start_nodes: Callable[..., Nodes], jars: Jars, topic: str, tmp_path: Path
 ) -> None:
     nodes = start_nodes(3)
-    with shares_load(nodes, topic, tmp_path / "java", partitions=6, members=5) as running:
+    with shares_load(nodes, jars, topic, tmp_path / "java", partitions=6, members=5) as running:
         running.more(600)
         for node in nodes.all[:2]:
             node.kill()
@@ -170,7 +176,9 @@ def test_share_groups_when_nodes_are_killed_and_frozen(
 @pytest.mark.timeout(3600)
 def test_twenty_members_under_many_faults(start_nodes: Callable[..., Nodes], topic: str, tmp_path: Path) -> None:
     nodes = start_nodes(3)
-    with shares_load(nodes, topic, tmp_path / "java", partitions=12, members=20, size=1000, rate=2000) as running:
+    with shares_load(
+        nodes, NEWEST, topic, tmp_path / "java", partitions=12, members=20, size=1000, rate=2000
+    ) as running:
         for number in range(20):
             running.more(5000)
             node = nodes.any()
