@@ -154,14 +154,17 @@ class HttpClient:
         try:
             async with asyncio.timeout(self._connect_seconds):
                 hosts = [place.host] if self._resolve is None else await self._resolve(place.host, place.port)
-                tls = self._tls() if place.tls else None
-                reader = asyncio.StreamReader()
-                make = partial(asyncio.StreamReaderProtocol, reader)
-                transport, protocol = await connect(make, hosts, place.port, tls, place.host)
+                reader, writer = await self._open(place, hosts)
         except OSError as error:  # ssl.SSLError and TimeoutError are such
             raise CannotConnect(_why_not_connected(error, place)) from error
-        writer = asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())
         return _Connection(h11.Connection(h11.CLIENT), reader, writer, 0.0)
+
+    async def _open(self, place: _Origin, hosts: Sequence[str]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        tls = self._tls() if place.tls else None
+        reader = asyncio.StreamReader()
+        make = partial(asyncio.StreamReaderProtocol, reader)
+        transport, protocol = await connect(make, hosts, place.port, tls, place.host)
+        return reader, asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())
 
     def _take(self, place: _Origin) -> _Connection | None:
         """The connection used last, and no old ones are left behind."""
