@@ -13,7 +13,6 @@ from tests.support.programs import require
 from tests.support.sources import ROOT
 
 AXE = ROOT / "tests" / "http" / "status" / "vendor" / "axe.min.js"
-SERIOUS = ("serious", "critical")
 
 
 @contextmanager
@@ -40,15 +39,11 @@ class Watched:
         page.on("dialog", lambda dialog: self.wrong.append(dialog.message))
 
     def findings(self) -> list[str]:
-        """What axe-core holds for serious or critical, each with the elements."""
+        """What axe-core finds, however slight, each with the elements."""
         page = self.page
         page.evaluate(AXE.read_text(encoding="utf-8"))
         found: dict[str, Any] = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-        return [
-            f"{one['id']}: {one['help']}: {[node['html'] for node in one['nodes']]}"
-            for one in found["violations"]
-            if one["impact"] in SERIOUS
-        ]
+        return [f"{one['id']}: {one['help']}: {[node['html'] for node in one['nodes']]}" for one in found["violations"]]
 
     def shoot(self, path: Path) -> None:
         """A picture of what is seen."""

@@ -86,7 +86,7 @@ def rows(page: Page) -> list[str]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_view_shows_what_there_is_and_axe_finds_nothing_serious(opened: Open, scheme: str) -> None:
+def test_every_view_shows_what_there_is_and_axe_finds_nothing(opened: Open, scheme: str) -> None:
     watched = opened("overview", color_scheme=scheme)
     page = watched.page
     expect(page.locator("#health")).to_have_text("Ready")
