@@ -259,7 +259,7 @@ class _Watched:
 def _settings(plan: PulsarPlan | ClusterPlan, ports: _Ports) -> config.Settings:
     """The user's environment, with what this run decides over it."""
     settings = config.load()
-    # one that others can ask: the status page of a second node, which somebody tries, shows the whole cluster then
+    # one that others can ask: the status page of a second node, which a newcomer tries, shows the whole cluster then
     internal = settings.cluster.internal_listen or (f"{HOST}:0" if settings.kafka.workers == 1 else "")
     return settings.with_values(
         cluster={"internal_listen": internal},

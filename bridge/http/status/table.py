@@ -21,7 +21,7 @@ MOST_SECONDS: Final = 30.0
 _PATIENCE_SECONDS: Final = 0.1
 """For so long who looks waits for new rows, and then gets those of before."""
 _LASTS_SECONDS: Final = 30.0
-"""Rows that should have been made anew this long ago are shown to nobody."""
+"""Rows that should have been renewed this long ago are shown to nobody."""
 
 
 class Page(NamedTuple):
