@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.measure import Cpu, paired_ratio
-from bench.newest_kafka import SYSTEMS, Serving, serving
+from bench.newest_kafka import SYSTEMS, Serving, create_topic, serving
 from bridge.apis import (
-    create_topics,
     incremental_alter_configs,
     metadata,
     produce,
@@ -56,12 +55,8 @@ def _configure(connection: Connection, group: str) -> None:
 
 
 def _topic(address: str, partitions: int) -> tuple[str, uuid.UUID]:
-    name = f"t-{secrets.token_hex(4)}"
-    wanted = create_topics.RequestTopic(
-        name=name, num_partitions=partitions, replication_factor=1, assignments=[], configs=[]
-    )
     with Connection(address) as connection:
-        connection.ask(create_topics.API, create_topics.Request(topics=[wanted]))
+        name = create_topic(connection, partitions)
         request = metadata.Request(topics=[metadata.RequestTopic(name=name)], allow_auto_topic_creation=False)
         return name, connection.ask(metadata.API, request, 12).topics[0].topic_id
 

@@ -15,13 +15,14 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from bench.newest_kafka import SYSTEMS, serving
-from bridge.apis import create_topics, find_coordinator, streams_group_heartbeat
+from bench.newest_kafka import SYSTEMS, create_topic, serving
+from bridge.apis import find_coordinator, streams_group_heartbeat
 from bridge.apis.streams_group_heartbeat import Request, Subtopology, Topology, task_ids
 from bridge.groups.streams.model import Task
 from bridge.kafka.error_codes import ErrorCode
 from bridge.node.orphans import Guard
 from tests.apis.wire import Connection, ask_at
+from tests.support.kafka_broker import streams_group_times
 
 TASKS, MEMBERS = 100, 10
 _MOST_SECONDS = 180.0
@@ -81,12 +82,9 @@ def _until_all(members: list[_Member]) -> float:
 
 def _round(address: str, heartbeat_seconds: float) -> tuple[float, float]:
     """Seconds until all tasks are given out at first, and after a member has died."""
-    topic, group = f"t-{secrets.token_hex(4)}", f"g-{secrets.token_hex(4)}"
-    wanted = create_topics.RequestTopic(
-        name=topic, num_partitions=TASKS, replication_factor=1, assignments=[], configs=[]
-    )
+    group = f"g-{secrets.token_hex(4)}"
     with Connection(address, seconds=_MOST_SECONDS) as admin:
-        admin.ask(create_topics.API, create_topics.Request(topics=[wanted]))
+        topic = create_topic(admin, TASKS)
     while ask_at(
         address, find_coordinator.API, find_coordinator.Request(coordinator_keys=[group])
     ).coordinators[0].error_code:  # fmt: skip
@@ -117,8 +115,7 @@ def main() -> None:
             "consumer_session_timeout_ms": options.session_ms, "consumer_heartbeat_interval_ms": options.heartbeat_ms,
         }
     }  # fmt: skip
-    names = {"session.timeout.ms": options.session_ms, "heartbeat.interval.ms": options.heartbeat_ms}
-    kafka = {f"group.streams.{least}{name}": str(ms) for name, ms in names.items() for least in ("", "min.")}
+    kafka = streams_group_times(options.session_ms, options.heartbeat_ms)
     with ExitStack() as stack:
         guard = stack.enter_context(Guard())
         addresses: dict[str, str] = {}

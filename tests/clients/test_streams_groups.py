@@ -31,7 +31,7 @@ from tests.security.users import credential
 from tests.support.bridges import BridgeThread, settings_for
 from tests.support.group_tool import table
 from tests.support.java import KAFKA_NEWEST, NEWER, NEWEST, Jars, compiled, java_command, run_command
-from tests.support.kafka_broker import NewKafka
+from tests.support.kafka_broker import NewKafka, streams_group_times
 from tests.support.pulsar import PulsarAddress
 
 SOURCES = Path(__file__).parent / "java_streams_groups"
@@ -67,9 +67,7 @@ def quick_bridge(pulsar: PulsarAddress) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def quick_kafka(new_kafka: NewKafka) -> Iterator[str]:
     """A real Kafka, likewise."""
-    times = {"session.timeout.ms": 3000, "heartbeat.interval.ms": 200}
-    settings = {f"group.streams.{least}{name}": str(ms) for name, ms in times.items() for least in ("", "min.")}
-    broker = new_kafka(jars=KAFKA_NEWEST, settings=settings)
+    broker = new_kafka(jars=KAFKA_NEWEST, settings=streams_group_times(3000, 200))
     broker.start()
     try:
         yield broker.kafka

@@ -17,6 +17,12 @@ START_TIMEOUT = 60.0
 STOP_TIMEOUT = 30.0
 
 
+def streams_group_times(session_ms: int, heartbeat_ms: int) -> dict[str, str]:
+    """Settings of a broker whose streams groups have this session time-out and heartbeat interval."""
+    times = {"session.timeout.ms": session_ms, "heartbeat.interval.ms": heartbeat_ms}
+    return {f"group.streams.{least}{name}": str(ms) for name, ms in times.items() for least in ("", "min.")}
+
+
 class KafkaBroker:
     """One Kafka process (KRaft, broker and controller in one) with its data in a directory of the caller."""
 
