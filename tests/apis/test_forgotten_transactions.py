@@ -86,6 +86,13 @@ def _trim(node: BridgeThread, topic: str) -> None:
     node.call(node.server.topics._storage.admin.call("DELETE", f"{topic_path(full)}/truncate"))
 
 
+def _wait_until_settled(node: BridgeThread) -> None:
+    """Until no transaction has a pending offset: groups settle those of a decided one a moment after it."""
+    until = time.monotonic() + 30
+    while left := node.call(node.server.store.pending_transactions()):
+        assert time.monotonic() < until, left
+
+
 def test_what_nothing_is_left_of_is_forgotten_and_nothing_aborted_is_shown(nodes: Nodes) -> None:
     bootstrap = ",".join(node.kafka for node in nodes)
     producers = [Producer({"bootstrap.servers": bootstrap, "transactional.id": f"id-{number}"}) for number in range(4)]
@@ -98,6 +105,7 @@ def test_what_nothing_is_left_of_is_forgotten_and_nothing_aborted_is_shown(nodes
         producer.abort_transaction(30)
         _transaction(producer, [DELETED], "aborted", committed=False)
         _transaction(producer, [TRIMMED, KEPT], "aborted", committed=False)
+    _wait_until_settled(nodes[0])
     _look(nodes)
     assert [_aborted(node) for node in nodes] == [4 * 4] * 2
     _look(nodes)
@@ -134,6 +142,4 @@ def test_pending_offsets_of_all_groups_are_read_by_each_node(nodes: Nodes) -> No
     assert found[0] == found[1]
     assert len(found[0]) == 1
     producer.abort_transaction(30)
-    until = time.monotonic() + 30
-    while left := nodes[1].call(nodes[1].server.store.pending_transactions()):
-        assert time.monotonic() < until, left
+    _wait_until_settled(nodes[1])
