@@ -231,7 +231,7 @@ CASES = (
     Case(
         "BridgeNodeMissing",
         "warning",
-        "The cluster has 1 nodes fewer than within the last hour.",
+        "Nodes that the cluster has lost within the last hour: 1.",
         {"job": "bridge"},
         {f"bridge_cluster_members{{{_A}}}": fault("3x", "2x")},
     ),
