@@ -298,7 +298,7 @@ class Follower(Generic[CopyT]):
             except PulsarError:
                 if tail is self._tail:
                     raise
-                continue  # it was closed, and the slot is read anew
+                continue  # it was closed, and the slot is read again
             while tail is self._tail:
                 if self._known >= end:
                     return

@@ -106,7 +106,7 @@ class Journal:
         self._last: asyncio.Future[None] | None = None
         self.pending_bytes = 0
         self.doubt: asyncio.Future[OwnedLogError] = self._loop.create_future()
-        """Done when nothing but reading the slot anew can tell whether an entry is stored: it is to be given up."""
+        """Done when nothing but reading the slot again can tell whether an entry is stored: it is to be given up."""
 
     def waiting_for(self) -> float:
         """For how many seconds a receipt has been due while none has come."""

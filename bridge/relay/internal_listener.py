@@ -99,7 +99,7 @@ class DistantClients:
             else:
                 session.closed()
         before, count = known.get(connection, (session, 0))
-        before.principal = session.principal  # it may have logged in anew
+        before.principal = session.principal  # it may have logged in again
         known[connection] = before, count + 1
         try:
             yield before

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 
 class Identity(NamedTuple):
-    """What names one transaction, for ever."""
+    """What names one transaction, forever."""
 
     producer_id: int
     epoch: int

@@ -7,7 +7,7 @@ The order, which no outcome may contradict:
 2. What decides, and all that begins another epoch, waits for all of that. Nothing of the id follows before it is
    stored.
 3. A write without a receipt in time closes the id until its outcome is known: it is stored and applied, or the slot is
-   lost and read anew. Until then the id's requests are told to come again. Else an abort by time, computed on what was
+   lost and read again. Until then the id's requests are told to come again. Else an abort by time, computed on what was
    known before, could contradict a commit.
 4. What is answered without a write is confirmed first: a process that was frozen believes that it owns the slot.
 5. A lost slot is forgotten; who waits is told to look for the coordinator.
@@ -387,7 +387,7 @@ class Coordinator:
             await asyncio.sleep(_TIME_OUT_SECONDS)
             try:
                 await self.look()
-            except Exception as bug:  # noqa: BLE001 - what is open must not stay so for ever
+            except Exception as bug:  # noqa: BLE001 - what is open must not stay so forever
                 _log.error("! time-outs of transactions failed", exc_info=bug)
 
     async def look(self) -> None:

@@ -157,7 +157,7 @@ class Feeds:
     # ---- what may be wrong or old ------------------------------------------------------------------------------------
 
     def reload(self, slot: int) -> bool:
-        """Have a slot read anew that another process holds; False where it is held here, or is being read already."""
+        """Have a slot read again that another process holds; False where it is held here, or is being read already."""
         follower = self._followers.get(slot)
         return follower is not None and follower.reload()
 

@@ -2,7 +2,7 @@
 
 No transaction is open for longer than its time-out and some seconds, which its coordinator sees to. What is known to be
 open for twice as long is either open, and its coordinator fails; or it is known wrongly here, by a fault that nothing
-else has noticed. So the slot's copy is loaded anew, for then it is right again. A question that has failed is asked
+else has noticed. So the slot's copy is loaded again, for then it is right. A question that has failed is asked
 again, so that the age of the table says what is true now.
 """
 
@@ -28,7 +28,7 @@ _RELOAD_SECONDS: Final = 60.0
 
 
 class Healing:
-    """Has loaded anew what is open for too long, and shows it."""
+    """Has loaded again what is open for too long, and shows it."""
 
     def __init__(self, table: Table, feeds: Feeds, metrics: TransactionMetrics, namespace: str) -> None:
         self._table = table

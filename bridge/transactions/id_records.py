@@ -1,6 +1,6 @@
 """The newest record of each transactional id of a slot: all nodes have those of all ids in memory.
 
-Nearly all of them have nothing open, and name nothing. Those are packed, and made when somebody asks for them.
+Nearly all of them have nothing open, and name nothing. Those are packed, and made when someone asks for them.
 """
 
 from collections.abc import Iterator, Mapping

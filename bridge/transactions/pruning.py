@@ -13,7 +13,7 @@ anywhere, nor can come any more:
 5. The record is still the same, and no decision of its transactional id is under way: a block of aborted transactions
    may have got another one (`Coordinator.forget_aborted`).
 
-A topic whose records are kept for ever keeps its aborted transactions, too.
+A topic whose records are kept forever keeps its aborted transactions, too.
 """
 
 import asyncio

@@ -95,7 +95,7 @@ class TransactionRecord:
     ended: Ended | None
     """None after an InitProducerId that named no epoch: nobody then knows the one before."""
     partitions: Mapping[tuple[str, str], Ranges]
-    """By topic and topic id: a topic that is made anew is another."""
+    """By topic and topic id: a topic that is made again is another."""
     firsts: Mapping[tuple[str, int], int]
     """By topic id and partition, where it was known: an offset at or below the transaction's first one."""
     groups: frozenset[str]

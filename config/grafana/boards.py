@@ -179,7 +179,7 @@ def transactions() -> Dashboard:
               (most("bridge_transactions_table_age_seconds"), NODE)),
         graph("Asking", "From the question what is recorded of transactions to Pulsar's answer.", "s",
               *quantiles("bridge_transactions_confirm_seconds")),
-        graph("Slots read anew", "Of other nodes: an entry was missed, or Pulsar was away.", "ops",
+        graph("Slots read again", "Of other nodes: an entry was missed, or Pulsar was away.", "ops",
               (rate("bridge_transactions_reloads_total"), NODE)),
         graph("Pending offsets", "Committed in transactions that are open, or have just ended.", "none",
               (total("bridge_groups_pending_offsets"), NODE)),

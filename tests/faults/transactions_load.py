@@ -295,7 +295,7 @@ class PlainWriter(Worker):
 
 
 class Copier(TransactionalWorker):
-    """A member of a group that copies what is committed, with its offsets; after a refusal it begins anew."""
+    """A member of a group that copies what is committed, with its offsets; after a refusal it starts over."""
 
     def __init__(self, name: str, server: Server, source: str, target: str, group: str) -> None:
         super().__init__(name, server, f"{target}-{name}")

@@ -22,7 +22,7 @@ class KnownOutcomes:
         self._watched: dict[Transaction, list[Callable[[], None]]] = {}
 
     def decide(self, transaction: Transaction, outcome: Outcome) -> None:
-        """It is decided, for ever; who watches is told soon."""
+        """It is decided, forever; who watches is told soon."""
         self.decided[transaction] = outcome
         for decided in self._watched.pop(transaction, []):
             asyncio.get_running_loop().call_soon(decided)

@@ -388,7 +388,7 @@ def test_an_entry_names_its_transaction() -> None:
 
 
 def test_what_another_clusters_bridge_has_written_is_of_no_transaction_here() -> None:
-    """Its outcome is recorded there: readers here would wait for ever."""
+    """Its outcome is recorded there: readers here would wait forever."""
     entry = marked('{"v":1,"t":5,"b":0,"p":[7,3,40],"x":[2,9]}', replicated_from="west")
     assert entries.transaction_of(entry.metadata) is None
     assert read_back(entry)

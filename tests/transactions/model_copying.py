@@ -41,7 +41,7 @@ class Rule(Enum):
     """What can be left out, to see that it is missed."""
 
     NO_GAP = auto()
-    """A follower that finds a gap loads the slot anew (I7)."""
+    """A follower that finds a gap loads the slot again (I7)."""
     CLOSED = auto()
     """An id whose write has no known outcome is closed until it has one (I6)."""
     FRESH = auto()

@@ -56,7 +56,7 @@ class View:
         self.slot, self.aborted = _new_slot()
 
     def load(self) -> None:
-        """Anew: the compacted view, and then the rest."""
+        """Again: the compacted view, and then the rest."""
         self.slot, self.aborted = _new_slot()
         self._apply(_compacted(self._log.entries[: self._log.trimmed]))
         self.position = self._log.trimmed

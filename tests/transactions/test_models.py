@@ -1,7 +1,7 @@
 """Random histories, in which nothing is violated; with a rule left out, something is.
 
 The state machine, its records and what follows from them are the real ones. What is the work of other parts (who is
-asked freshly, which connection counts, when a slot is loaded anew) is the models' own, by the same rules.
+asked freshly, which connection counts, when a slot is loaded again) is the models' own, by the same rules.
 """
 
 from __future__ import annotations

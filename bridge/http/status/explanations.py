@@ -170,7 +170,7 @@ EXPLANATIONS: Final = {
     "time-outs of transactions failed": "Looking for transactions that are open for too long met an error that "
     "should not be: report it, with the details in the log.",
     "transaction open for too long": "As this node knows it, a transaction has been open for more than twice its "
-    "time-out. Its slot is read anew if another node has it: see docs/operations.md, BridgeTransactionOverdue.",
+    "time-out. Its slot is read again if another node has it: see docs/operations.md, BridgeTransactionOverdue.",
     "transactional id closed": "Pulsar has not acknowledged a record of this id in time. The id goes on once it is "
     "known whether the record is stored.",
     "transactions not confirmed": "Pulsar did not tell what is recorded of a transaction, or an error came of it. It "

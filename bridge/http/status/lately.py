@@ -24,7 +24,7 @@ class Lately(Generic[K, V]):
     """
 
     def __init__(self, ask: Callable[[K], Awaitable[V]], seconds: float, pause: float = 0.2, at_once: int = 2) -> None:
-        """`ask` may raise BridgeError, OSError or ValueError. `seconds`: after so many an answer is asked anew;
+        """`ask` may raise BridgeError, OSError or ValueError. `seconds`: after so many an answer is asked again;
         `pause`: between two questions of each of the `at_once` that ask."""
         self._ask = ask
         self._seconds = seconds

@@ -71,7 +71,7 @@ async def _state(answer: Answer, request: h11.Request) -> Response:
 
 
 def _is_of_another_site(request: h11.Request) -> bool:
-    """Whether a browser asks because of a page of somebody else's, with the token that it has for this one.
+    """Whether a browser asks because of a page of someone else's, with the token that it has for this one.
 
     Such a page gets no answer to read. But each look at records is work, and a line of the audit log.
     """

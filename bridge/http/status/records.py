@@ -111,7 +111,7 @@ class RecordLook:
         """What is found; BadQuery says why nothing can be."""
         wanted_key(query.key)  # an unfit one is told at once
         if self._looking.locked():
-            raise BadQuery("somebody looks at records at this moment: try again")
+            raise BadQuery("someone looks at records at this moment: try again")
         async with self._looking:
             try:
                 async with asyncio.timeout(2 * SECONDS):
@@ -183,7 +183,7 @@ async def _read(services: "Services", topic: str, number: int, since: int, found
 
 
 def audit(query: Query, **more: object) -> None:
-    """Tell the audit log that somebody looks, at what, and from where; never the key."""
+    """Tell the audit log that someone looks, at what, and from where; never the key."""
     fields = {
         "listener": "http", "peer": ASKED_BY.get(), "topic": query.item[:500], "partition": query.partition,
         "start": query.start or "newest", "at": query.at, "by_key": bool(query.key),

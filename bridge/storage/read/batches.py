@@ -55,7 +55,7 @@ class ForeignEntries:
     def has_written(self, metadata: MessageMetadata) -> bool:
         """Whether it is certain that no node of the bridge has written an entry with a mark.
 
-        A transaction that it names is not its own: it would stop readers for ever if there never was one.
+        A transaction that it names is not its own: it would stop readers forever if there never was one.
         """
         return self._signer.knows_all_nodes and not self._signer.has_signed(metadata)
 

@@ -301,7 +301,7 @@ _SCRIPTS = [
     Script("sequences go on after an abort by protocol 1",
            (INIT, ADD, WRITE, ABORT, at_rest, ADD, WRITE, COMMIT),
            "NONE +1 | NONE | NONE | NONE | CompleteAbort | NONE | NONE | NONE"),
-    Script("sequences begin anew with each transaction of protocol 2",
+    Script("sequences start over with each transaction of protocol 2",
            (INIT, WRITE_2, WRITE_2, COMMIT_2, at_rest, WRITE_2, p(lambda p: p.write(version=12, after=-1)),
             p(lambda p: p.write(version=12, after=3)), COMMIT_2),
            "NONE +1 | NONE | NONE | NONE +1 | CompleteCommit | NONE | NONE | OUT_OF_ORDER_SEQUENCE_NUMBER | "

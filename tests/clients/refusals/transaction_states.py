@@ -87,7 +87,7 @@ ASKERS: Final[dict[str, dict[str, Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A request in a state, by somebody, and what it is told: a `Case` in several versions."""
+    """A request in a state, by someone, and what it is told: a `Case` in several versions."""
 
     request: str
     state: str

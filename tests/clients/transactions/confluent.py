@@ -170,7 +170,7 @@ class ConfluentCopier(ThreadCopier):
     """A member with one producer, whose offsets are refused when its generation is over."""
 
     def copy(self) -> None:
-        """Copy; after a refusal begin anew as another member."""
+        """Copy; after a refusal start over as another member."""
         producer = ConfluentProducer(self.bootstrap, unique("copier"))
         while not self.stopped:
             consumer = self._member()

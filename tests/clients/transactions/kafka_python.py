@@ -135,7 +135,7 @@ class KafkaPythonCopier(ThreadCopier):
     """A member with one producer, whose offsets are refused when its generation is over."""
 
     def copy(self) -> None:
-        """Copy; after a refusal begin anew as another member."""
+        """Copy; after a refusal start over as another member."""
         producer = KafkaPythonProducer(self.bootstrap, unique("copier"))
         while not self.stopped:
             consumer = KafkaConsumer(

@@ -65,7 +65,7 @@ class RawProducer:
         self.timeout_ms = timeout_ms
         self.producer_id = NOBODY
         self.epoch = 1
-        """Until it is told another one: those of somebody who was never told."""
+        """Until it is told another one: those of someone who was never told."""
         self._bootstrap = bootstrap
         self._through = through
         self._connections: dict[str, Connection] = {}

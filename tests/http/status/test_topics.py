@@ -22,7 +22,7 @@ def test_a_rate_is_of_the_time_between_two_looks() -> None:
     growth.begin(100.0)
     assert growth.rates("t", 7, 3) == (None, None)
     growth.begin(110.0)
-    assert growth.rates("t", 27, 2) == (2.0, None)  # what becomes less was begun anew
+    assert growth.rates("t", 27, 2) == (2.0, None)  # what becomes less has started over
 
 
 def test_it_is_known_also_where_tables_are_made_as_seldom_as_can_be() -> None:
@@ -56,7 +56,7 @@ class Pulsar:
 
 
 async def refreshed(catalogue: Catalogue) -> list[str]:
-    """The names of all topics, once they have been asked anew."""
+    """The names of all topics, once they have been asked again."""
     await catalogue.refresh()
     if catalogue._naming is not None:
         await asyncio.wait((catalogue._naming,))

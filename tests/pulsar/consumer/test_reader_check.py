@@ -91,7 +91,7 @@ async def test_a_reader_that_is_closed_meanwhile_leaves_nothing_open(broker: Log
 
 
 async def test_only_a_session_that_has_been_checked_tells_the_checked_end(broker: Log, client: PulsarClient) -> None:
-    """The one that is forgotten tells the end of before, for ever."""
+    """The one that is forgotten tells the end of before, forever."""
     reader = await client.reader(TOPIC, LATEST)
     asking = asyncio.ensure_future(reader.checked_last_position())
     broker.peers[-1].forget_consumer(broker.consumer)

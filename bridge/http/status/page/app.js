@@ -55,7 +55,7 @@ async function poll() {
   asking?.abort();
   if (document.hidden) return;
   const mine = asking = new AbortController();
-  // records are read when somebody asks for them, and not once a second
+  // records are read when someone asks for them, and not once a second
   const query = new URLSearchParams({ view: state.view === "records" ? "overview" : state.view, page: state.page });
   if (state.view !== "records") for (const name of ["search", "sort", "item"]) if (state[name]) query.set(name, state[name]);
   if (state.worker !== null) query.set("worker", state.worker);

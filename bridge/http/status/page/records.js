@@ -1,4 +1,4 @@
-// A look at records: asked for when somebody wants it. What they hold is text in text nodes, whatever it says.
+// A look at records: asked for when someone wants it. What they hold is text in text nodes, whatever it says.
 
 import { el, moment, say, shown, told } from "./views.js";
 
