@@ -13,8 +13,9 @@ from typing import Annotated, Any, Protocol
 from uuid import UUID
 
 from bridge.errors import KafkaError
-from bridge.groups.offsets import Committer, TopicPartition
+from bridge.groups.offsets import Committer
 from bridge.groups.store.records import StoredOffset
+from bridge.groups.store.visible import TopicPartition
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Int64, Uuid, message, since, until
 from bridge.requests.api import Api, Broker, RequestLimit, Rest, Right, Rights, ServedBy

@@ -17,8 +17,8 @@ from typing import Annotated, Any
 
 from bridge.apis.offset_commit import BY_ID, name_topics
 from bridge.errors import KafkaError, Unanswered
-from bridge.groups.offsets import TopicPartition
 from bridge.groups.store.records import StoredOffset
+from bridge.groups.store.visible import TopicPartition
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Int64, Uuid, message, nullable_since, since, until
 from bridge.requests.api import Api, Broker, Rest, Right, Rights, ServedBy

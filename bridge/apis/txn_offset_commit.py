@@ -12,8 +12,9 @@ from typing import Annotated, Any
 from bridge.apis.add_offsets_to_txn import added_by_offsets
 from bridge.apis.offset_commit import METADATA_LIMIT
 from bridge.errors import KafkaError, Unanswered
-from bridge.groups.offsets import Committer, TopicPartition
+from bridge.groups.offsets import Committer
 from bridge.groups.store.records import StoredOffset
+from bridge.groups.store.visible import TopicPartition
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, since
 from bridge.requests.api import Api, Broker, Rest, Right, Rights, ServedBy

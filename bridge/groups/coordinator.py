@@ -30,15 +30,16 @@ from bridge.groups.consumer import migration
 from bridge.groups.consumer.coordinator import ConsumerGroups
 from bridge.groups.consumer.model import JOINING, ConsumerGroupState, GroupSnapshot, View
 from bridge.groups.consumer.state import ConsumerGroup
-from bridge.groups.consumer.topics import ALL_CLIENTS, Catalogue, Topics, Viewer
+from bridge.groups.consumer.topics import ALL_CLIENTS, Catalogue, Viewer
 from bridge.groups.epochs.coordinator import LoadedGroup, Waiting, answer_all, refuse_all
 from bridge.groups.epochs.group import HeartbeatAnswer, MemberHeartbeat
-from bridge.groups.offsets import SHARE_GROUP, UNKNOWN_GROUP, OffsetRetention
+from bridge.groups.retention import SHARE_GROUP, UNKNOWN_GROUP, OffsetRetention
 from bridge.groups.share.coordinator import MOST_SHARE_MEMBERS, ShareGroups
 from bridge.groups.share.state import ShareGroup
 from bridge.groups.share.states import Place, ShareStates, Summary
 from bridge.groups.store.records import Key, StoredGroup, member_key
-from bridge.groups.store.saving import GroupRecordStore, error_of, submit
+from bridge.groups.store.saving import error_of, submit
+from bridge.groups.store.store import GroupStore
 from bridge.groups.store.visible import confirm_decided
 from bridge.groups.streams.coordinator import StreamsGroups
 from bridge.groups.streams.creations import Create
@@ -50,6 +51,7 @@ from bridge.groups.timers import Clock
 from bridge.kafka import consumer_protocol
 from bridge.kafka.error_codes import ErrorCode
 from bridge.runtime.futures import gathered_for, in_turns
+from bridge.storage.topics.topics import Topics
 from bridge.telemetry import log
 from bridge.telemetry.metrics import GroupMetrics
 
@@ -72,7 +74,7 @@ class GroupCoordinator:
 
     def __init__(
         self,
-        store: GroupRecordStore,
+        store: GroupStore,
         settings: GroupSettings,
         metrics: GroupMetrics,
         topics: Topics,

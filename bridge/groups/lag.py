@@ -10,16 +10,16 @@ The numbers are made on the event loop every few seconds, for a bounded number o
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-from bridge.groups.offsets import TopicPartition
 from bridge.groups.store.records import Key, StoredOffset
+from bridge.groups.store.store import GroupStore
+from bridge.groups.store.visible import TopicPartition
 from bridge.groups.summary import OFFSETS, GroupSummary, LoadedGroups
 from bridge.runtime.futures import in_turns, loop_time, yield_turn
-from bridge.runtime.polling import Poller
-from bridge.storage.topics.closed_logs import AskedEnd, Published
+from bridge.storage.topics.closed_logs import AskedEnd, ClosedLogs, Published
 from bridge.storage.topics.topics import Topics
 from bridge.telemetry.metrics import GroupMetrics, GroupRow, Lag, Lags
 
@@ -34,42 +34,6 @@ _RECORD_LASTS: Final = 600.0
 """After this long a record is looked for again: Pulsar may have deleted it."""
 _LEAST_AGE: Final = 0.001
 """Of a record that is there. Clocks differ, and Pulsar's times are in ms."""
-
-
-class CommittedOffsets(Protocol):
-    """The committed offsets that a group's lag is told by (`store.GroupStore`)."""
-
-    on_stored: list[Callable[[Key, StoredOffset | None], None]]
-
-    def coordinates(self, group_id: str) -> bool:
-        """Whether this node has the group."""
-
-    def groups(self) -> Iterable[str]:
-        """The groups that this node coordinates."""
-
-    def group_count(self) -> int:
-        """Their number."""
-
-    def stored(self, group_id: str) -> Mapping[TopicPartition, StoredOffset]:
-        """The committed offsets of a group in memory."""
-
-
-class Logs(Protocol):
-    """Where the logs of partitions end, asked of Pulsar in the background (`ClosedLogs`)."""
-
-    @property
-    def end_polls(self) -> Poller:
-        """Who asks for ends."""
-
-    @property
-    def time_polls(self) -> Poller:
-        """Who asks for times."""
-
-    async def end(self, topic: str, partition: int, before: AskedEnd | None) -> AskedEnd | None:
-        """Where a partition ends; None: there is no such partition."""
-
-    async def published(self, topic: str, partition: int, offset: int) -> Published | None:
-        """When the first record at or after an offset was published."""
 
 
 @dataclass(slots=True)
@@ -115,9 +79,9 @@ class LagTable:
 
     def __init__(
         self,
-        store: CommittedOffsets,
+        store: GroupStore,
         topics: Topics,
-        logs: Logs,
+        logs: ClosedLogs,
         metrics: GroupMetrics,
         max_groups: int,
         wall: Callable[[], float] = time.time,

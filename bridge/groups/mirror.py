@@ -20,16 +20,17 @@ Groups whose names Pulsar takes for subscriptions of its own are not mirrored (`
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from logging import DEBUG, WARNING
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from bridge.config import Settings
 from bridge.errors import BridgeError, KafkaError
 from bridge.groups.share.state_records import UNINITIALIZED, decode
-from bridge.groups.store.records import Key, StoredGroup, StoredOffset
+from bridge.groups.store.records import Key, StoredOffset
+from bridge.groups.store.store import GroupStore
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.connection import Backoff
@@ -97,35 +98,12 @@ class _Failure(NamedTuple):
     until: float
 
 
-class StoredOffsets(Protocol):
-    """The committed offsets that are mirrored (`store.GroupStore`)."""
-
-    on_stored: list[Callable[[Key, StoredOffset | None], None]]
-    on_owned: list[Callable[[list[str]], None]]
-    on_lost: list[Callable[[Callable[[str], bool]], None]]
-
-    def coordinates(self, group_id: str) -> bool:
-        """Whether this node coordinates the group."""
-
-    async def ready(self) -> None:
-        """Wait until `groups` is complete; raises KafkaError where that takes long."""
-
-    def groups(self) -> Iterable[str]:
-        """Every group that has anything stored."""
-
-    def stored(self, group_id: str) -> Mapping[tuple[str, int], StoredOffset]:
-        """The committed offsets of a group."""
-
-    def known(self, group_id: str) -> StoredGroup:
-        """What is stored of a group."""
-
-
 class Mirror:
     """The mirrored groups of this node."""
 
     def __init__(
         self,
-        store: StoredOffsets,
+        store: GroupStore,
         topics: Topics,
         client: PulsarClient,
         admin: Admin,

@@ -2,14 +2,15 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from bridge.config import GroupSettings
 from bridge.errors import KafkaError
-from bridge.groups.settling import PendingStore, Settling
-from bridge.groups.store import visible
+from bridge.groups.coordinator import GroupCoordinator
+from bridge.groups.retention import OffsetRetention
+from bridge.groups.settling import Settling
 from bridge.groups.store.records import (
     Key,
     OffsetKey,
@@ -21,7 +22,15 @@ from bridge.groups.store.records import (
     offset_key,
     pending_key,
 )
-from bridge.groups.store.visible import confirm_decided, decided_keys, open_offsets, stored_for, visible_offsets
+from bridge.groups.store.store import GroupStore
+from bridge.groups.store.visible import (
+    TopicPartition,
+    confirm_decided,
+    decided_keys,
+    open_offsets,
+    stored_for,
+    visible_offsets,
+)
 from bridge.kafka.error_codes import ErrorCode
 from bridge.runtime.futures import gathered, gathered_for, in_turns
 from bridge.storage.topics.topic import NO_ID, Topic
@@ -36,81 +45,6 @@ _CHECK_SECONDS: Final = 600.0  # Kafka's offsets.retention.check.interval.ms
 _COUNT_SECONDS: Final = 5.0
 _MINUTE_MS: Final = 60_000
 _DELETION_DELAY_SECONDS: Final = 0.5
-
-TopicPartition: TypeAlias = visible.TopicPartition
-"""A topic's name and a partition."""
-
-
-class OffsetRetention(NamedTuple):
-    """What keeps a group's offsets from expiring (KIP-211)."""
-
-    exists: bool
-    """Whether the coordinator knows the group: with members, or with a record of its own."""
-    members: int
-    consumer: bool
-    """Whether its protocol type is `consumer`, so that its subscriptions can be read."""
-    subscribed: frozenset[str] | None
-    """The topics its members subscribe to; None: not known, so any."""
-    empty_since_ms: int
-    """When its last member left; 0 while it has some, or never had."""
-    has_offsets: bool = True
-    """Whether its type has committed offsets: share groups have none."""
-
-
-UNKNOWN_GROUP: Final = OffsetRetention(exists=False, members=0, consumer=False, subscribed=None, empty_since_ms=0)
-"""Of a group that the coordinator does not know."""
-SHARE_GROUP: Final = UNKNOWN_GROUP._replace(has_offsets=False)
-"""Of one that does not go because it has no offsets."""
-
-
-class GroupMembership(Protocol):
-    """Whether a member may commit, and whether a group is in use (`coordinator.GroupCoordinator`)."""
-
-    async def check_commit(
-        self,
-        group_id: str,
-        member_id: str,
-        group_instance_id: str | None,
-        generation: int,
-        version: int,
-        partitions: Collection[TopicPartition] = (),
-    ) -> None:
-        """Raise the KafkaError that a commit of this member for these partitions gets, if it may not."""
-
-    async def check_commit_in_transaction(
-        self,
-        group_id: str,
-        member_id: str,
-        group_instance_id: str | None,
-        generation: int,
-        partitions: Collection[TopicPartition] = (),
-    ) -> None:
-        """The same, of a commit in a transaction."""
-
-    async def retention(self, group_id: str) -> OffsetRetention:
-        """How the group stands."""
-
-    async def forget(self, group_id: str) -> None:
-        """Delete an empty group that has no offsets left; nothing where a member has joined meanwhile."""
-
-    async def forget_deleted_topics(self, group_id: str) -> None:
-        """Delete what a share group has stored of topics that are no more."""
-
-
-class OffsetStore(PendingStore, Protocol):
-    """Where committed offsets are kept (`store.GroupStore`)."""
-
-    async def load(self, group_id: str, *, confirmed: bool = True) -> StoredGroup:
-        """What is stored of a group; unless `confirmed`, as far as this bridge knows."""
-
-    def groups(self) -> Iterable[str]:
-        """Every group that has anything stored."""
-
-    def coordinates(self, group_id: str) -> bool:
-        """Whether this node coordinates the group."""
-
-    def stored(self, group_id: str) -> Mapping[TopicPartition, StoredOffset]:
-        """The committed offsets of a group in memory."""
 
 
 class Committer(NamedTuple):
@@ -129,8 +63,8 @@ class Offsets:
 
     def __init__(
         self,
-        store: OffsetStore,
-        membership: GroupMembership,
+        store: GroupStore,
+        membership: GroupCoordinator,
         topics: Topics,
         settings: GroupSettings,
         metrics: GroupMetrics,

@@ -8,20 +8,19 @@ at the group goes through it.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from bridge.groups.store.records import Key, StoredGroup
-from bridge.groups.store.saving import RecordWriter, submit
-from bridge.groups.store.stored_groups import OnPending
-from bridge.groups.store.under_way import WritesUnderWay
+from bridge.groups.store.records import Key
+from bridge.groups.store.saving import submit
+from bridge.groups.store.store import GroupStore
 from bridge.groups.store.visible import TopicPartition, open_offsets, settling
 from bridge.runtime.futures import in_chunks, in_turns
-from bridge.storage.visibility import Outcomes, Transaction
+from bridge.storage.visibility import Transaction
 from bridge.telemetry import log
 
 _log = log.get("groups.settling")
@@ -35,29 +34,10 @@ _Place: TypeAlias = tuple[str, TopicPartition]
 """A group, and a partition of which it has pending offsets."""
 
 
-class PendingStore(RecordWriter, Protocol):
-    """Where pending offsets are kept (`store.GroupStore`)."""
-
-    under_way: WritesUnderWay
-    """The offsets that are being written."""
-    on_pending: list[OnPending]
-    on_owned: list[Callable[[list[str]], None]]
-
-    @property
-    def outcomes(self) -> Outcomes:
-        """Of the transactions that commit offsets."""
-
-    def slot_of(self, group_id: str) -> int:
-        """The slot that a group lives in."""
-
-    def known(self, group_id: str) -> StoredGroup:
-        """What is stored of a group in memory."""
-
-
 class Settling:
     """The pending offsets of all groups of this node."""
 
-    def __init__(self, store: PendingStore) -> None:
+    def __init__(self, store: GroupStore) -> None:
         self._store = store
         self._outcomes = store.outcomes
         self._places: set[_Place] = set()  # where something was pending at the last count, or has been since

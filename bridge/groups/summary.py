@@ -7,7 +7,7 @@ from bridge.groups.classic.coordinator import LoadedClassicGroup
 from bridge.groups.classic.state import ClassicGroup
 from bridge.groups.consumer.model import GroupSnapshot
 from bridge.groups.epochs.coordinator import LoadedGroup
-from bridge.groups.offsets import TopicPartition
+from bridge.groups.store.visible import TopicPartition
 from bridge.groups.streams.model import Task
 from bridge.groups.streams.snapshot import StreamsSnapshot
 from bridge.kafka import consumer_protocol

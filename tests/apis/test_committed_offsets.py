@@ -9,8 +9,9 @@ import pytest
 
 from bridge.apis import offset_commit, offset_delete, offset_fetch
 from bridge.errors import KafkaError, Unanswered
-from bridge.groups.offsets import Committer, TopicPartition
+from bridge.groups.offsets import Committer
 from bridge.groups.store.records import StoredOffset
+from bridge.groups.store.visible import TopicPartition
 from bridge.kafka.error_codes import ErrorCode
 from bridge.requests.api import Broker
 from bridge.requests.responses import DeferredResponse

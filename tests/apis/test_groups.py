@@ -178,7 +178,7 @@ async def test_groups_without_members_are_deleted_with_their_offsets() -> None:
     await bench.call(leave_group, 1, group_id="g", member_id=member)
     await settle()
     assert (await bench.call(delete_groups, 0, groups_names=["g"])).results[0].error_code == 0
-    assert bench.store.stored == {}
+    assert bench.store.held == {}
     assert (await bench.call(describe_groups, 5, groups=["g"])).groups[0].group_state == "Dead"
     bench.store.refuses = KafkaError(ErrorCode.NOT_COORDINATOR)
     assert (await bench.call(delete_groups, 0, groups_names=["g"])).results[0].error_code == 16

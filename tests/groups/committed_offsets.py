@@ -1,20 +1,18 @@
 """A store that tells who follows committed offsets what the test says was stored."""
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from bridge.groups.share.state_records import ShareState, encode
 from bridge.groups.store.records import OffsetKey, StoredGroup, StoredOffset
-from bridge.groups.store.store import OnLost, OnStored
+from bridge.groups.store.store import GroupStore
 
 
-class FakeOffsets:
+class FakeOffsets(GroupStore):
     """Tells the mirror what was stored."""
 
     def __init__(self) -> None:
-        self.on_stored: list[OnStored] = []
-        self.on_owned: list[Callable[[list[str]], None]] = []
-        self.on_lost: list[OnLost] = []
+        self.on_stored, self.on_owned, self.on_lost = [], [], []
         self.elsewhere: set[str] = set()
         self.offsets: dict[str, dict[tuple[str, int], StoredOffset]] = {}
         self.shares: dict[str, dict[tuple[str, int], bytes]] = {}

@@ -2,22 +2,21 @@
 
 import asyncio
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from bridge.errors import KafkaError
 from bridge.groups.consumer.model import TopicFacts
+from bridge.storage.topics.topic import Topic
+from bridge.storage.topics.topics import Topics
 
 
-@dataclass
-class FakeTopic:
+class FakeTopic(Topic):
     """A topic."""
 
-    partitions: int
-    id: uuid.UUID = field(default_factory=uuid.uuid4)
+    def __init__(self, partitions: int, topic_id: uuid.UUID | None = None) -> None:
+        super().__init__("", partitions, True, topic_id or uuid.uuid4(), 0.0)
 
 
-class FakeTopics:
+class FakeTopics(Topics):
     """Those that tests make."""
 
     def __init__(self, **partitions: int) -> None:
@@ -39,7 +38,7 @@ class FakeTopics:
             raise self.refuses
         return next((topic for topic in self.here.values() if topic.id == topic_id), None)
 
-    async def names(self) -> Sequence[str]:
+    async def names(self) -> list[str]:
         self.asked += 1
         if self.refuses is not None:
             raise self.refuses

@@ -8,16 +8,19 @@ from typing import Any, cast
 
 from bridge.config import GroupSettings
 from bridge.errors import KafkaError
+from bridge.groups.coordinator import GroupCoordinator
 from bridge.groups.lag import LagTable
-from bridge.groups.offsets import Committer, OffsetRetention, Offsets, TopicPartition
+from bridge.groups.offsets import Committer, Offsets
+from bridge.groups.retention import OffsetRetention
 from bridge.groups.store.records import Key, StoredGroup, StoredOffset, decode_offset, decode_pending
-from bridge.groups.store.stored_groups import OnPending, put_offset, put_pending
+from bridge.groups.store.store import GroupStore
+from bridge.groups.store.stored_groups import put_offset, put_pending
 from bridge.groups.store.under_way import WritesUnderWay
-from bridge.groups.store.visible import visible_offsets
+from bridge.groups.store.visible import TopicPartition, visible_offsets
 from bridge.kafka.error_codes import ErrorCode
 from bridge.runtime.polling import Ask, Poller
 from bridge.runtime.polling import Key as Question
-from bridge.storage.topics.closed_logs import AskedEnd, Published
+from bridge.storage.topics.closed_logs import AskedEnd, ClosedLogs, Published
 from bridge.storage.topics.topic import NO_ID
 from bridge.storage.visibility import Transaction
 from bridge.telemetry.metrics import GroupMetrics
@@ -28,8 +31,10 @@ WEEK = 10_080 * MINUTE
 NO_CLIENT = OffsetRetention(exists=False, members=0, consumer=False, subscribed=None, empty_since_ms=0)
 
 
-class MemoryStore:
+class MemoryStore(GroupStore):
     """Stores in memory; `gate` holds writes back."""
+
+    outcomes: FakeOutcomes
 
     def __init__(self) -> None:
         self.held: dict[str, StoredGroup] = {}
@@ -42,9 +47,7 @@ class MemoryStore:
         """Groups of whose writes nothing is heard."""
         self.elsewhere: set[str] = set()
         """Groups whose slot is not owned."""
-        self.on_stored: list[Any] = []
-        self.on_owned: list[Any] = []
-        self.on_pending: list[OnPending] = []
+        self.on_stored, self.on_owned, self.on_pending = [], [], []
         self.writes: list[list[Key]] = []
 
     async def load(self, group_id: str, *, confirmed: bool = True) -> StoredGroup:
@@ -103,7 +106,7 @@ class MemoryStore:
                 del self.held[key[1]]
 
 
-class Members:
+class Members(GroupCoordinator):
     """Says of each group what the test wants."""
 
     def __init__(self) -> None:
@@ -177,15 +180,18 @@ class FewTopics:
         )
 
 
-class Asked:
+class Asked(ClosedLogs):
     """Pulsar, as far as lag asks it: what a test puts here it tells, when the test lets it."""
+
+    end_polls: "Questions"
+    time_polls: "Questions"
 
     def __init__(self) -> None:
         self.end_polls, self.time_polls = Questions(), Questions()
         self.ends: dict[tuple[str, int], AskedEnd | None] = {}
         self.times: dict[tuple[str, int, int], Published | None] = {}
 
-    async def end(self, topic: str, partition: int, before: AskedEnd | None) -> AskedEnd | None:
+    async def end(self, topic: str, partition: int, before: AskedEnd | None = None) -> AskedEnd | None:
         return self.ends[topic, partition]
 
     async def published(self, topic: str, partition: int, offset: int) -> Published | None:

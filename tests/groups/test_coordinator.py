@@ -53,7 +53,7 @@ async def test_stored_classic_members_that_are_gone_are_removed_without_a_reques
     assert bench.metrics.loaded.value == 1
     await bench.clock.advance(10)
     assert await bench.state() is ClassicGroupState.EMPTY
-    assert metadata.decode(bench.store.stored["g"].metadata or b"").members == ()
+    assert metadata.decode(bench.store.held["g"].metadata or b"").members == ()
     await bench.groups.close()
 
 
@@ -109,7 +109,7 @@ async def test_stored_consumers_that_are_gone_are_removed_without_a_request() ->
     await settle()
     await bench.clock.advance(45)
     assert await bench.state() is ConsumerGroupState.EMPTY
-    assert bench.store.stored["g"].members == {}
+    assert bench.store.held["g"].members == {}
     await bench.groups.close()
 
 
@@ -148,7 +148,7 @@ async def test_an_empty_group_changes_its_protocol_and_keeps_its_offsets(restart
     assert group is not None
     assert group.state is ClassicGroupState.COMPLETING
     assert await bench.state() is None
-    assert bench.store.stored["g"].offsets == {("t", 0): StoredOffset(5)}
+    assert bench.store.held["g"].offsets == {("t", 0): StoredOffset(5)}
     assert await error_code(bench.join()) == ErrorCode.GROUP_ID_NOT_FOUND
 
 
@@ -157,8 +157,8 @@ async def test_a_group_that_only_has_offsets_can_be_joined() -> None:
     await bench.store.write("g", {offset_key("g", "t", 0): encode_offset(StoredOffset(5))})
     await bench.store.write("g", {member_key("g", "ghost"): b"?"})
     assert (await bench.joined()).epoch == 1
-    assert bench.store.stored["g"].members.keys() == {"m"}
-    assert bench.store.stored["g"].offsets == {("t", 0): StoredOffset(5)}
+    assert bench.store.held["g"].members.keys() == {"m"}
+    assert bench.store.held["g"].offsets == {("t", 0): StoredOffset(5)}
 
 
 async def test_administrators_remove_members() -> None:
@@ -219,7 +219,7 @@ async def test_a_rebalance_does_not_keep_a_transaction_from_committing_but_the_n
     assert await bench.state() is ClassicGroupState.COMPLETING
     assert await _told(bench.groups, member, "i", 2) == NONE
     assert await _told(bench.groups, member, "i", 1) == ILLEGAL
-    assert metadata.decode(bench.store.stored["g"].metadata or b"").generation == 1  # the next one is not stored yet
+    assert metadata.decode(bench.store.held["g"].metadata or b"").generation == 1  # the next one is not stored yet
 
 
 async def test_an_epoch_that_is_not_stored_yet_counts() -> None:
@@ -255,7 +255,7 @@ async def test_a_deleted_group_keeps_what_open_transactions_commit(kind: str, de
     await bench.groups.delete("g")
     assert bench.store.outcomes.confirms == 1
     if decided is not None:
-        assert bench.store.stored == {}
+        assert bench.store.held == {}
         return
-    stored = bench.store.stored["g"]
+    stored = bench.store.held["g"]
     assert (stored.metadata, stored.members, stored.offsets, list(stored.pendings)) == (None, {}, {}, [("t", 1)])

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from bridge.errors import KafkaError
-from bridge.groups.offsets import Committer, OffsetRetention
+from bridge.groups.offsets import Committer
+from bridge.groups.retention import OffsetRetention
 from bridge.groups.store.records import StoredGroup, StoredOffset, encode_offset, offset_key
 from bridge.kafka.error_codes import ErrorCode
 from bridge.storage.topics.topic import NO_ID

@@ -19,9 +19,10 @@ from bridge.groups.classic.events import Answer, ClassicGroupState, GroupConfig,
 from bridge.groups.classic.members import metadata_bytes
 from bridge.groups.classic.records import GroupRecord
 from bridge.groups.classic.state import ClassicGroup
-from bridge.groups.offsets import UNKNOWN_GROUP, OffsetRetention
+from bridge.groups.retention import UNKNOWN_GROUP, OffsetRetention
 from bridge.groups.store.records import Key, group_key
-from bridge.groups.store.saving import GroupRecordStore, error_of, readable, submit
+from bridge.groups.store.saving import error_of, readable, submit
+from bridge.groups.store.store import GroupStore
 from bridge.groups.store.visible import all_decided_keys
 from bridge.groups.timers import Clock, Timers
 from bridge.kafka import consumer_protocol
@@ -63,7 +64,7 @@ class ClassicGroups:
 
     def __init__(
         self,
-        store: GroupRecordStore,
+        store: GroupStore,
         settings: GroupSettings,
         metrics: GroupMetrics,
         budget: MetadataBudget,

@@ -1,9 +1,9 @@
 """What the topics that a consumer group subscribes to are like now."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from bridge.errors import KafkaError
@@ -12,29 +12,10 @@ from bridge.groups.consumer.model import Pattern, TopicFacts, View
 from bridge.groups.consumer.patterns import Patterns, check_count
 from bridge.kafka.error_codes import ErrorCode
 from bridge.runtime.futures import gathered
+from bridge.storage.topics.topics import Topics
 
 _NAMES_ARE_FRESH: Final = 5.0
 _ZERO: Final = UUID(int=0)
-
-
-class Topic(Protocol):
-    """A topic as a consumer group sees it."""
-
-    id: UUID
-    partitions: int
-
-
-class Topics(Protocol):
-    """The topics as consumer groups see them (`storage.topics.Topics`)."""
-
-    async def get(self, name: str) -> Topic | None:
-        """The topic, or None if there is none; KafkaError for a name that can be no topic's."""
-
-    async def by_id(self, topic_id: UUID, /) -> Topic | None:
-        """The topic with this id, whatever its name."""
-
-    async def names(self) -> Sequence[str]:
-        """The names of all topics."""
 
 
 class Viewer(NamedTuple):

@@ -21,9 +21,10 @@ from bridge.groups.consumer.model import JOINING, ConsumerMember, EpochSnapshot,
 from bridge.groups.consumer.topics import Catalogue, Viewer
 from bridge.groups.epochs.group import EpochGroup, EpochGroupConfig, HeartbeatAnswer, MemberHeartbeat, SubscribedGroup
 from bridge.groups.epochs.records import SnapshotFormat
-from bridge.groups.offsets import OffsetRetention
+from bridge.groups.retention import OffsetRetention
 from bridge.groups.store.records import Key, StoredGroup, group_key, member_key
-from bridge.groups.store.saving import GroupRecordStore, error_of, readable, submit
+from bridge.groups.store.saving import error_of, readable, submit
+from bridge.groups.store.store import GroupStore
 from bridge.groups.store.visible import all_decided_keys
 from bridge.groups.timers import Clock, Timers
 from bridge.kafka.error_codes import ErrorCode
@@ -99,7 +100,7 @@ class EpochGroups(Generic[G]):
 
     def __init__(
         self,
-        store: GroupRecordStore,
+        store: GroupStore,
         most_members: int,
         configs: GroupConfigs,
         metrics: GroupMetrics,

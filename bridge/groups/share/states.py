@@ -21,9 +21,9 @@ A group is deleted within `deleting`: its records go with the group's own, in on
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from bridge.errors import KafkaError
@@ -39,27 +39,14 @@ from bridge.groups.share.state_records import (
 )
 from bridge.groups.store.records import Key, StoredGroup, share_key
 from bridge.groups.store.saving import readable
+from bridge.groups.store.store import GroupStore
 from bridge.kafka.error_codes import ErrorCode
 
 __all__ = ["Place", "ShareState", "ShareStates", "ShareWrite", "Summary"]
 
 Place: TypeAlias = tuple[UUID, int]
 """A topic's id, and a partition."""
-OnChanged: TypeAlias = Callable[[str, UUID, int], None]
 _NOT_INITIALIZED: Final = "the partition is not of this share group"
-
-
-class ShareStateStore(Protocol):
-    """Where records of groups are kept (`store.GroupStore`)."""
-
-    async def load(self, group_id: str, *, confirmed: bool = True) -> StoredGroup:
-        """What is stored of a group."""
-
-    def known(self, group_id: str) -> StoredGroup:
-        """The same at once, empty where its slot is not owned."""
-
-    async def write(self, group_id: str, records: Mapping[Key, bytes | None]) -> None:
-        """Store records, in the order of the calls."""
 
 
 class Summary(NamedTuple):
@@ -76,10 +63,10 @@ class Summary(NamedTuple):
 class ShareStates:
     """The states of the share partitions of all groups that this node coordinates."""
 
-    def __init__(self, store: ShareStateStore) -> None:
+    def __init__(self, store: GroupStore) -> None:
         self._store = store
         self._turns: dict[tuple[str, UUID, int], tuple[asyncio.Lock, int]] = {}
-        self.on_changed: list[OnChanged] = []
+        self.on_changed: list[Callable[[str, UUID, int], None]] = []
         """Called with group, topic id and partition when a state was changed, and not by its leader."""
 
     async def initialize(

@@ -6,7 +6,7 @@ of its groups.
 
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from typing import Final, TypeAlias
+from typing import Final
 
 from bridge.config import Settings
 from bridge.groups.store.errors import kafka_error
@@ -20,12 +20,9 @@ from bridge.pulsar.client import PulsarClient
 from bridge.storage.visibility import Identity, NoOutcomes, Outcomes
 from bridge.telemetry.metrics import Metrics
 
-__all__ = ["GroupStore", "Key", "OnLost", "OnStored", "StoredGroup", "StoredOffset"]
+__all__ = ["GroupStore", "Key", "StoredGroup", "StoredOffset"]
 
 TOPIC: Final = "groups"
-
-OnLost: TypeAlias = Callable[[Callable[[str], bool]], None]
-OnOwned: TypeAlias = Callable[[list[str]], None]
 
 
 class GroupStore:
@@ -52,9 +49,9 @@ class GroupStore:
         """Of the transactions that commit offsets."""
         self.under_way = WritesUnderWay()
         """The offsets that are being written."""
-        self.on_lost: list[OnLost] = []
+        self.on_lost: list[Callable[[Callable[[str], bool]], None]] = []
         """Called with a test for group ids when a slot is lost: forget every group that it is true of."""
-        self.on_owned: list[OnOwned] = []
+        self.on_owned: list[Callable[[list[str]], None]] = []
         """Called with the ids of a slot's groups when this process begins to coordinate them."""
         self.on_stored: list[OnStored] = []
         """Called for each record that Pulsar has acknowledged; None: it is deleted, pending, or no offset."""

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from bridge.groups.offsets import TopicPartition
 from bridge.groups.store.records import StoredOffset
+from bridge.groups.store.visible import TopicPartition
 from bridge.groups.summary import OFFSETS, Assigned
 from bridge.http.status.history import LagHistory
 from bridge.http.status.table import Row, cut

@@ -33,7 +33,7 @@ async def test_a_group_is_stored_when_it_is_stable() -> None:
     await settle()
     assert sync.result().error is NONE
     assert await bench.state() is ClassicGroupState.STABLE
-    stored = bench.store.stored["g"].metadata
+    stored = bench.store.held["g"].metadata
     assert stored is not None
     record = metadata.decode(stored)
     assert (record.generation, record.since_ms, len(record.members)) == (1, 77_000, 1)
@@ -161,7 +161,7 @@ async def test_a_group_that_never_came_to_be_is_forgotten() -> None:
     assert bench.metrics.loaded.value == 1
     await bench.clock.advance(10)
     assert bench.metrics.loaded.value == 0
-    assert bench.store.stored == {}
+    assert bench.store.held == {}
     refused = await bench.join(protocols=())
     assert refused.result().error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert bench.metrics.loaded.value == 0
@@ -195,7 +195,7 @@ async def test_a_deleted_group_is_gone_only_when_that_is_stored() -> None:
     bench.store.fails = None
     await bench.groups.delete("g")
     assert await bench.state() is None
-    assert bench.store.stored == {}
+    assert bench.store.held == {}
     with pytest.raises(KafkaError) as raised:
         await bench.groups.delete("g")
     assert code_of(raised) == ErrorCode.GROUP_ID_NOT_FOUND
@@ -271,7 +271,7 @@ async def test_an_empty_group_without_offsets_can_be_forgotten() -> None:
     await settle()
     await bench.groups.forget("g")
     assert await bench.state() is None
-    assert bench.store.stored == {}
+    assert bench.store.held == {}
 
 
 async def test_a_group_that_a_client_is_about_to_join_is_not_forgotten() -> None:
@@ -330,5 +330,5 @@ async def test_a_group_whose_members_join_while_it_is_deleted_keeps_what_they_co
     with pytest.raises(KafkaError) as raised:
         await deleting
     assert raised.value.code == ErrorCode.NON_EMPTY_GROUP
-    assert bench.store.stored["g"].offsets["t", 0].offset == 2
+    assert bench.store.held["g"].offsets["t", 0].offset == 2
     assert await bench.heartbeat(member, 3) is NONE

@@ -28,7 +28,7 @@ async def test_an_answer_waits_until_it_is_stored() -> None:
     await settle()
     assert join.result().epoch == 1
     assert await bench.state() is ConsumerGroupState.STABLE
-    assert bench.store.stored["g"].members.keys() == {"m"}
+    assert bench.store.held["g"].members.keys() == {"m"}
     assert (bench.metrics.rebalances.value, bench.metrics.loaded.value) == (1, 1)
 
 
@@ -99,9 +99,9 @@ async def test_a_failed_write_that_was_stored_after_all_is_undone_by_the_next() 
     assert await error_code(join) == ErrorCode.COORDINATOR_NOT_AVAILABLE
     for key, value in records.items():  # it comes late
         bench.store._put(key, value)
-    assert bench.store.stored["g"].members.keys() == {"m", "n"}
+    assert bench.store.held["g"].members.keys() == {"m", "n"}
     await bench.joined("o")
-    assert bench.store.stored["g"].members.keys() == {"m", "o"}
+    assert bench.store.held["g"].members.keys() == {"m", "o"}
     group = await bench.restarted().groups.consumer_snapshot("g")
     assert group is not None
     assert group.members.keys() == {"m", "o"}
@@ -276,12 +276,12 @@ async def test_a_group_without_members_is_deleted_with_its_offsets() -> None:
     assert await bench.state() is ConsumerGroupState.STABLE
     await bench.beat("m", -1)
     await bench.groups.delete("g")
-    assert bench.store.stored == {}
+    assert bench.store.held == {}
     assert await error_code(bench.groups.delete("g")) == ErrorCode.GROUP_ID_NOT_FOUND
     await bench.joined()
     await bench.beat("m", -1)
     await bench.groups.forget("g")
-    assert bench.store.stored == {}
+    assert bench.store.held == {}
     assert bench.metrics.loaded.value == 0
 
 

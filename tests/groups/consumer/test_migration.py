@@ -417,7 +417,7 @@ async def test_an_upgrade_that_is_stored_late_leaves_no_member_behind() -> None:
     await group.rest()
     group.add("consumer")
     await group.rest()
-    assert len(group.store.stored["g"].members) == 2
+    assert len(group.store.held["g"].members) == 2
 
 
 async def test_a_downgrade_that_is_stored_late_is_written_over() -> None:
@@ -435,7 +435,7 @@ async def test_a_downgrade_that_is_stored_late_is_written_over() -> None:
         group.store._put(key, value)
     another = group.add("consumer")
     await another.step()
-    found = group.store.stored["g"].members
+    found = group.store.held["g"].members
     assert {classic.id, another.id} <= found.keys()
     await group.restart()
     await group.rest()

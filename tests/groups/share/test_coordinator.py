@@ -42,7 +42,7 @@ async def test_without_states_nothing_is_assigned() -> None:
     bench = ShareBench()
     bench.store.fails = UNAVAILABLE
     assert await error_code(bench.join()) == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert (bench.store.stored, bench.metrics.loaded.value) == ({}, 0)
+    assert (bench.store.held, bench.metrics.loaded.value) == ({}, 0)
 
 
 async def test_members_and_states_are_there_after_a_restart() -> None:
@@ -96,7 +96,7 @@ async def test_a_group_without_members_forgets_deleted_topics_and_inherits_nothi
 async def test_what_is_no_share_group_has_no_states_to_forget() -> None:
     bench = ShareBench()
     await bench.groups.forget_deleted_topics("g")
-    assert bench.store.stored == {}
+    assert bench.store.held == {}
 
 
 async def test_a_topic_that_cannot_be_looked_for_is_kept() -> None:
@@ -132,7 +132,7 @@ async def test_a_deleted_group_leaves_nothing() -> None:
     told: list[Any] = []
     bench.groups.share_states.on_changed.append(lambda *place: told.append(place))
     await bench.groups.delete("g")
-    assert bench.store.stored == {}
+    assert bench.store.held == {}
     assert len(told) == 2
     assert bench.metrics.loaded.value == 0
     for work in (bench.groups.delete("g"), bench.groups.share_snapshot("g"), bench.send("m", 1), bench.send("m", -1)):
@@ -152,7 +152,7 @@ async def test_who_joins_while_the_group_is_deleted_makes_no_states_of_a_group_t
     bench.store.release()
     await deleting
     assert await error_code(joining) == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert bench.store.stored == {}
+    assert bench.store.held == {}
     assert (await bench.join("n")).epoch == 1
 
 

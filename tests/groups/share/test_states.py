@@ -103,7 +103,7 @@ async def test_a_partition_from_its_beginning_to_its_end() -> None:
     assert states.known("g") == [(_T, 0)]
     await states.delete("g", [(_T, 0), (_T, 1)])
     assert await states.summary("g", _T, 0) is None
-    assert store.stored == {}
+    assert store.held == {}
     assert told == [("g", _T, 0)] * 3 + [("g", _T, 1)]
 
 
@@ -141,4 +141,4 @@ async def test_no_leader_writes_while_a_group_is_deleted() -> None:
     with pytest.raises(KafkaError) as raised:
         await writing
     assert raised.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert store.stored == {}
+    assert store.held == {}

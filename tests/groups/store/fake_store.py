@@ -4,19 +4,20 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 
 from bridge.errors import KafkaError
-from bridge.groups.store.records import Key, StoredGroup, StoredOffset, decode_offset, decode_pending
+from bridge.groups.store.records import Key, StoredGroup, decode_offset, decode_pending
+from bridge.groups.store.store import GroupStore
 from bridge.groups.store.stored_groups import put_offset, put_pending
 from tests.groups.fake_outcomes import FakeOutcomes
 
 
-class FakeStore:
+class FakeStore(GroupStore):
     """What is stored outlives a coordinator; writes end at once, or when a test says so."""
 
+    outcomes: FakeOutcomes
+
     def __init__(self) -> None:
-        self.on_owned: list[Callable[[list[str]], None]] = []
-        self.on_lost: list[Callable[[Callable[[str], bool]], None]] = []
-        self.on_stored: list[Callable[[Key, StoredOffset | None], None]] = []
-        self.stored: dict[str, StoredGroup] = {}
+        self.on_owned, self.on_lost, self.on_stored = [], [], []
+        self.held: dict[str, StoredGroup] = {}
         self.outcomes = FakeOutcomes()
         self.refuses: KafkaError | None = None
         """What every request gets, as when the slots are not held."""
@@ -36,13 +37,13 @@ class FakeStore:
             await asyncio.sleep(0)
         if self.holds_load is not None and confirmed:
             await self.holds_load.wait()
-        return self.stored.get(group_id) or StoredGroup()
+        return self.held.get(group_id) or StoredGroup()
 
     async def confirm(self, group_id: str) -> None:
         self.check(group_id)
 
     def known(self, group_id: str) -> StoredGroup:
-        return self.stored.get(group_id) or StoredGroup()
+        return self.held.get(group_id) or StoredGroup()
 
     def slot_of(self, group_id: str) -> int:
         return 0
@@ -55,7 +56,7 @@ class FakeStore:
             raise self.refuses
 
     def groups(self) -> Iterable[str]:
-        return list(self.stored)
+        return list(self.held)
 
     def submit(self, group_id: str, records: Mapping[Key, bytes | None]) -> "asyncio.Future[None]":
         self.check(group_id)
@@ -93,7 +94,7 @@ class FakeStore:
         done.set_result(None)
 
     def _put(self, key: Key, value: bytes | None) -> None:
-        group = self.stored.setdefault(key[1], StoredGroup())
+        group = self.held.setdefault(key[1], StoredGroup())
         offset = None
         if key[0] == "group":
             group.metadata = value
@@ -116,6 +117,6 @@ class FakeStore:
             else:
                 put_offset(group, key[2:], offset)
         if not group:
-            del self.stored[key[1]]
+            del self.held[key[1]]
         for callback in self.on_stored:
             callback(key, offset)

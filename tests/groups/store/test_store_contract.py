@@ -21,11 +21,9 @@ from tests.groups.conftest import MakeNode
 from tests.groups.fake_outcomes import transaction
 from tests.groups.store.fake_store import FakeStore
 
-Either = FakeStore | GroupStore
-
 
 @pytest_asyncio.fixture(params=["fake", pytest.param("pulsar", id="real")])
-async def store(request: pytest.FixtureRequest, node: MakeNode) -> AsyncIterator[Either]:
+async def store(request: pytest.FixtureRequest, node: MakeNode) -> AsyncIterator[GroupStore]:
     if request.param == "fake":
         yield FakeStore()
         return
@@ -40,13 +38,13 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.node.name)
 
 
-async def test_nothing_is_stored_at_first(store: Either, name: str) -> None:
+async def test_nothing_is_stored_at_first(store: GroupStore, name: str) -> None:
     assert not await store.load(name)
     assert name not in store.groups()
     store.check(name)
 
 
-async def test_what_is_written_can_be_loaded(store: Either, name: str) -> None:
+async def test_what_is_written_can_be_loaded(store: GroupStore, name: str) -> None:
     offset = StoredOffset(7, 1, "m", 5)
     await store.write(name, {group_key(name): b"bytes", offset_key(name, "t", 3): encode_offset(offset)})
     stored = await store.load(name)
@@ -56,14 +54,14 @@ async def test_what_is_written_can_be_loaded(store: Either, name: str) -> None:
     assert not await store.load("other")
 
 
-async def test_the_last_of_several_writes_counts(store: Either, name: str) -> None:
+async def test_the_last_of_several_writes_counts(store: GroupStore, name: str) -> None:
     writes = [store.submit(name, {group_key(name): str(n).encode()}) for n in range(20)]
     for write in writes:
         await write
     assert (await store.load(name)).metadata == b"19"
 
 
-async def test_a_group_whose_records_are_deleted_is_gone(store: Either, name: str) -> None:
+async def test_a_group_whose_records_are_deleted_is_gone(store: GroupStore, name: str) -> None:
     offset = encode_offset(StoredOffset(7))
     await store.write(name, {group_key(name): b"bytes", offset_key(name, "t", 0): offset})
     await store.write(name, {group_key(name): None})
@@ -74,7 +72,7 @@ async def test_a_group_whose_records_are_deleted_is_gone(store: Either, name: st
     assert name not in store.groups()
 
 
-async def test_pending_offsets_stand_before_or_behind_the_plain_one(store: Either, name: str) -> None:
+async def test_pending_offsets_stand_before_or_behind_the_plain_one(store: GroupStore, name: str) -> None:
     one, two, plain = transaction(1), transaction(2), offset_key(name, "t", 0)
     keys = [pending_key(name, "t", 0, each.identity) for each in (one, two)]
     await store.write(name, {keys[0]: encode_pending(StoredOffset(5), one.slot)})
@@ -88,7 +86,7 @@ async def test_pending_offsets_stand_before_or_behind_the_plain_one(store: Eithe
     assert name not in store.groups()
 
 
-async def test_each_record_is_told_when_it_is_stored(store: Either, name: str) -> None:
+async def test_each_record_is_told_when_it_is_stored(store: GroupStore, name: str) -> None:
     told: list[tuple[Key, StoredOffset | None]] = []
     store.on_stored.append(lambda key, offset: told.append((key, offset)))
     await store.write(name, {group_key(name): b"bytes", offset_key(name, "t", 0): encode_offset(StoredOffset(7))})

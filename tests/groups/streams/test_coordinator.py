@@ -7,7 +7,7 @@ import pytest
 from bridge.errors import KafkaError
 from bridge.groups.classic.events import Join
 from bridge.groups.epochs.group import MemberHeartbeat
-from bridge.groups.offsets import UNKNOWN_GROUP
+from bridge.groups.retention import UNKNOWN_GROUP
 from bridge.groups.store.records import StoredOffset, encode_offset, offset_key
 from bridge.groups.streams.model import Endpoint, TopicInfo
 from bridge.groups.streams.snapshot import StreamsGroupState
@@ -36,7 +36,7 @@ async def test_a_group_that_could_not_be_stored_is_as_it_was() -> None:
     bench = StreamsBench()
     bench.store.fails = UNAVAILABLE
     assert await error_code(bench.join()) == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert (bench.store.stored, bench.metrics.loaded.value, bench.metrics.metadata_bytes.value) == ({}, 0, 0)
+    assert (bench.store.held, bench.metrics.loaded.value, bench.metrics.metadata_bytes.value) == ({}, 0, 0)
     bench.store.fails = None
     await bench.join()
     bench.store.fails = UNAVAILABLE
@@ -94,7 +94,7 @@ async def test_a_group_has_one_type_and_an_empty_classic_one_becomes_a_streams_g
     await bench.store.write("g", {offset_key("g", "in", 0): encode_offset(StoredOffset(7))})
     assert [one.id for one in await bench.groups.classic_groups()] == ["g"]
     await bench.join()
-    assert bench.store.stored["g"].offsets["in", 0].offset == 7
+    assert bench.store.held["g"].offsets["in", 0].offset == 7
     assert await bench.groups.classic_groups() == []
     with_topics = MemberHeartbeat("x", 0, topics=frozenset({"in"}), rebalance_timeout_ms=1)
     assert await error_code(bench.groups.consumer_heartbeat("g", with_topics)) == ErrorCode.GROUP_ID_NOT_FOUND
@@ -128,7 +128,7 @@ async def test_a_group_is_deleted_when_it_has_no_members_with_its_offsets() -> N
     assert await error_code(bench.groups.delete("g")) == ErrorCode.NON_EMPTY_GROUP
     await bench.beat("m", -1)
     await bench.groups.delete("g")
-    assert (bench.store.stored, bench.metrics.loaded.value, bench.metrics.metadata_bytes.value) == ({}, 0, 0)
+    assert (bench.store.held, bench.metrics.loaded.value, bench.metrics.metadata_bytes.value) == ({}, 0, 0)
     for work in (bench.groups.delete("g"), bench.groups.streams_snapshot("g"), bench.send("m", 2)):
         assert await error_code(work) == ErrorCode.GROUP_ID_NOT_FOUND
     assert (await bench.join(topology=COUNT)).epoch == 2
