@@ -15,15 +15,10 @@ worth.
 """
 
 from collections.abc import Callable
-from typing import Protocol
+
+from bridge.telemetry.instruments import Gauge
 
 SMALL = 64 * 1024
-
-
-class Gauge(Protocol):
-    """Shows how many bytes are held."""
-
-    value: int
 
 
 class Lease:

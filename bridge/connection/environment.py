@@ -8,6 +8,20 @@ from bridge.connection.throttling import Throttle
 from bridge.requests.api import Broker
 from bridge.runtime.scheduler import LoopScheduler, LoopShare
 from bridge.security.quotas.usage import ClientQuotas
+from bridge.security.tenants import Tenants
+
+
+class TenantNamespaces(Protocol):
+    """The namespaces that the connections of a listener may lead to."""
+
+    rules: Tenants
+
+    async def for_clients(self, namespace: str, *, administers: bool) -> Broker:
+        """What requests of this namespace's clients are handled with; NamespaceUnavailable. `administers`: whether they
+        may ask for what is the whole cluster's."""
+
+    async def for_nodes(self, namespace: str) -> Broker:
+        """What requests that other nodes pass on are handled with; NamespaceUnavailable, also where no client works."""
 
 
 class Environment(Protocol):
@@ -18,6 +32,8 @@ class Environment(Protocol):
     large: LargeRequestThreads
     quotas: ClientQuotas
     throttled: set[Throttle]
+    namespaces: TenantNamespaces | None
+    """None: the clients of this listener have the bridge's own."""
 
     def stranger_share(self, host: str) -> LoopShare:
         """What the connections of an address share of the event loop until they have logged in."""

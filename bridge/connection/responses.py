@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, cast
 
 from bridge.apis import api_versions
-from bridge.connection.budget import Gauge
 from bridge.connection.draining import THROTTLE_MS
 from bridge.kafka import frames, message
 from bridge.kafka.primitives import Buffer
 from bridge.requests.api import Api
 from bridge.requests.responses import Brief, error_codes
 from bridge.runtime.futures import Rest
+from bridge.telemetry.instruments import Gauge
 
 HIGH_WATER = 1024 * 1024
 """Bytes the transport may hold before the client counts as not reading."""

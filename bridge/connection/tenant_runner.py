@@ -5,7 +5,7 @@ its namespace has, from the first request to the last one. Where no tenants are 
 """
 
 from dataclasses import replace
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 from bridge.connection.environment import Connection, Environment
 from bridge.connection.intake import Intake
@@ -22,7 +22,6 @@ from bridge.requests.api import Broker
 from bridge.requests.session import Session
 from bridge.security.principal import ANONYMOUS
 from bridge.security.sasl.login import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
-from bridge.security.tenants import Tenants
 from bridge.telemetry import log
 
 _audit = log.get("bridge.audit")
@@ -32,25 +31,6 @@ _WITHOUT: Final = (API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE)
 
 class NamespaceUnavailable(BridgeError):
     """A namespace cannot be served now."""
-
-
-class TenantNamespaces(Protocol):
-    """The namespaces that the connections of a listener may lead to."""
-
-    rules: Tenants
-
-    async def for_clients(self, namespace: str, *, administers: bool) -> Broker:
-        """What requests of this namespace's clients are handled with; NamespaceUnavailable. `administers`: whether they
-        may ask for what is the whole cluster's."""
-
-    async def for_nodes(self, namespace: str) -> Broker:
-        """What requests that other nodes pass on are handled with; NamespaceUnavailable, also where no client works."""
-
-
-class TenantEnvironment(Environment, Protocol):
-    """What the connections of a listener with tenants share."""
-
-    namespaces: TenantNamespaces | None
 
 
 async def _refuse(request: Any, broker: Broker, session: Session) -> Any:
@@ -115,7 +95,7 @@ class TenantRunner(RequestRunner):
 
     async def _found(self, client_id: str) -> Broker:
         session = self._session
-        namespaces = cast(TenantEnvironment, self._environment).namespaces
+        namespaces = self._environment.namespaces
         assert namespaces is not None  # noqa: S101 - else there is no such runner
         is_proven = session.login is not None or session.principal != ANONYMOUS
         principal = session.principal if is_proven else None

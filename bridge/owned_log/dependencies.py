@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from bridge.owned_log.compaction import CompactionMetrics
 from bridge.owned_log.errors import OwnedLogError
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
@@ -29,7 +30,7 @@ class OwnedState(Protocol):
         """The slot was owned and is not any more; `reset` came before."""
 
 
-class OwnedLogMetrics(Protocol):
+class OwnedLogMetrics(CompactionMetrics, Protocol):
     """What is counted of all slots together."""
 
     slots_held: Gauge
@@ -39,8 +40,6 @@ class OwnedLogMetrics(Protocol):
     records_written: Counter
     entries_written: Counter
     write_seconds: Histogram
-    compactions: Counter
-    compaction_errors: Counter
 
 
 @dataclass(frozen=True, slots=True)

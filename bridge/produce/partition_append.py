@@ -9,12 +9,10 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import Buffer
-from bridge.pulsar.types import PulsarError
 from bridge.runtime.futures import gathered, retrieve_exception
 from bridge.runtime.threads import WorkerThreads
 from bridge.storage.append.conversion_memory import MAX_EXCESS_BYTES, ConversionMemory
@@ -29,42 +27,9 @@ from bridge.storage.append.preparation import (
     prepare_records_nowait,
     with_reservations,
 )
-from bridge.storage.append.writers import ClientSession, ProducerSequence
+from bridge.storage.append.writers import ProducerSequence
+from bridge.storage.partition import PartitionLog
 from bridge.storage.visibility import Transaction
-from bridge.telemetry.traffic import Traffic
-
-
-class AppendLog(Protocol):
-    """A partition's log, as far as appends use it."""
-
-    traffic: Traffic
-    """Where its topic's records are counted."""
-
-    @property
-    def plan(self) -> Plan:
-        """How its batches are stored."""
-
-    @property
-    def known_start(self) -> int:
-        """The log start as last asked of Pulsar."""
-
-    @property
-    def last_error(self) -> PulsarError | None:
-        """Why Pulsar does not let this process write at present, if it has said so."""
-
-    async def make_ready(
-        self,
-        batches: Collection[ProducerSequence] = (),
-        session: ClientSession | None = None,
-        deadline: float | None = None,
-    ) -> None:
-        """Wait until `append_all` can be called."""
-
-    async def store_chunks(self, large: PreparedEntry, first: PreparedEntry) -> PreparedEntry:
-        """Store a large record but for its last chunk, which is returned; `first`: of its batch."""
-
-    def append_all(self, batches: list[PreparedEntry], pace: Pace | None = None) -> list[asyncio.Future[int]]:
-        """Send entries: each one's base offset once Pulsar has stored it, or a KafkaError; `pace`: of the client."""
 
 
 @dataclass(slots=True)
@@ -77,7 +42,7 @@ class PartitionAppend:
     error: KafkaError | None = None
     transaction: Transaction | None = None
     """Whose the batches are that say that they are of one."""
-    log: AppendLog | None = None
+    log: PartitionLog | None = None
     entries: list[PreparedEntry] = field(default_factory=list)
     """Prepared and not sent yet."""
     excess_bytes: int = 0
@@ -150,7 +115,7 @@ class PartitionAppend:
         self.entries = []
 
 
-def not_in_time(log: AppendLog | None) -> KafkaError:
+def not_in_time(log: PartitionLog | None) -> KafkaError:
     """What a client is told whose batch has no outcome yet."""
     why = None if log is None else log.last_error
     text = "Pulsar has not acknowledged the batch in time" + ("" if why is None else f": {why}")

@@ -7,8 +7,8 @@ from bridge.cluster import Cluster
 from bridge.cluster.membership.view import Endpoint
 from bridge.config import INTERNAL, Address, Settings
 from bridge.connection import Acceptor
+from bridge.connection.environment import TenantNamespaces
 from bridge.connection.responses import PendingResponseBytes
-from bridge.connection.tenant_runner import TenantNamespaces
 from bridge.net.listening import listen
 from bridge.relay.internal_listener import InternalListener
 from bridge.relay.node_login import NodeSecret

@@ -22,11 +22,12 @@ from bridge.apis import (
 )
 from bridge.config import INTERNAL
 from bridge.connection import Budget, Listener, SharedResources
+from bridge.connection.environment import TenantNamespaces
 from bridge.connection.parts import Refused
 from bridge.connection.requests import NOT_YET, identify, perform
 from bridge.connection.responses import EncodedResponse, InFlightRequest, PendingResponseBytes, encode, is_long
 from bridge.connection.runner import RequestRunner
-from bridge.connection.tenant_runner import NamespaceUnavailable, TenantNamespaces
+from bridge.connection.tenant_runner import NamespaceUnavailable
 from bridge.errors import KafkaError, Unanswered
 from bridge.kafka import envelope
 from bridge.kafka.error_codes import ErrorCode

@@ -45,7 +45,7 @@ class _Opened(NamedTuple):
 
 
 class Namespaces:
-    """The namespaces beside the bridge's own, opened when needed (`connection.tenant_runner.TenantNamespaces`)."""
+    """The namespaces beside the bridge's own, opened when needed (`connection.environment.TenantNamespaces`)."""
 
     def __init__(
         self,

@@ -20,12 +20,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iter
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from math import inf
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from bridge.config import TransactionSettings
 from bridge.errors import KafkaError, Unanswered
 from bridge.kafka.error_codes import ErrorCode
-from bridge.owned_log import Record, Stored
+from bridge.owned_log import OwnedLog, Record
 from bridge.runtime.futures import gathered, in_chunks, in_turns, loop_time
 from bridge.storage.visibility import Identity
 from bridge.telemetry import log
@@ -46,28 +46,6 @@ _EXPIRY_SECONDS: Final = 3600.0
 _Asked: TypeAlias = Change | Literal[NeedsProducerId.NEEDS_PRODUCER_ID]
 _Ask: TypeAlias = Callable[[TransactionRecord | None, int | None], _Asked]
 """What a request leads to, by the id's record and a new producer id where one is needed."""
-
-
-class TransactionLog(Protocol):
-    """Where the records are stored (`owned_log.OwnedLog`)."""
-
-    def slot_of(self, name: str) -> int:
-        """The slot of a transactional id."""
-
-    async def owned(self, slot: int) -> None:
-        """Wait a while for the slot; KafkaError unless it is owned."""
-
-    async def all_owned(self) -> None:
-        """The same for all slots that are assigned."""
-
-    async def confirm(self, slot: int) -> None:
-        """Return when all is known that was acknowledged before; raises as `check`."""
-
-    def check(self, slot: int) -> None:
-        """KafkaError unless the slot is owned."""
-
-    def store(self, slot: int, records: Sequence[Record]) -> Stored:
-        """Store all of these or none; raises as `check`."""
 
 
 class _Line:
@@ -94,7 +72,7 @@ class Coordinator:
 
     def __init__(
         self,
-        transaction_log: TransactionLog,
+        transaction_log: OwnedLog,
         table: Table,
         settings: TransactionSettings,
         metrics: TransactionMetrics,

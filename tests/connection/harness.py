@@ -14,9 +14,9 @@ from bridge.apis import api_versions, sasl_authenticate, sasl_handshake
 from bridge.config import Address, Settings
 from bridge.connection import Acceptor, Listener, SharedResources
 from bridge.connection.client import ClientConnection
+from bridge.connection.environment import TenantNamespaces
 from bridge.connection.listeners.certificates import ListenerTls
 from bridge.connection.listeners.listener import Logins
-from bridge.connection.tenant_runner import TenantNamespaces
 from bridge.errors import KafkaError
 from bridge.kafka.message import Int16, Int32, message
 from bridge.net.listening import listen

@@ -18,6 +18,7 @@ from bridge.storage.append.conversion_memory import ConversionMemory
 from bridge.storage.append.pace import Pace
 from bridge.storage.append.preparation import Plan, PreparedEntry
 from bridge.storage.append.writers import ClientSession, ProducerSequence
+from bridge.storage.partition import PartitionLog
 from bridge.telemetry.traffic import Traffic
 from tests.support.waiting import until
 
@@ -25,7 +26,7 @@ NOW = 1_700_000_000_000
 LIMIT = 1 << 20
 
 
-class Log:
+class Log(PartitionLog):
     """A partition's log that refuses to be appended to, or gives out futures."""
 
     known_start = 0

@@ -7,7 +7,7 @@ from zlib import crc32
 
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
-from bridge.owned_log import OwnedState, Record, Stored
+from bridge.owned_log import OwnedLog, OwnedState, Record, Stored
 
 
 @dataclass
@@ -20,10 +20,10 @@ class Write:
 
 
 @dataclass
-class FakeLog:
+class FakeLog(OwnedLog):
     """Stores at once while `is_prompt`; else when the test says so."""
 
-    slots: int = 2
+    count: int = 2
     is_prompt: bool = True
     state: OwnedState | None = None
     waiting: list[Write] = field(default_factory=list)
@@ -75,16 +75,16 @@ class FakeLog:
         write.stored.settle()
         return write
 
-    # ---- TransactionLog ----
+    # ---- OwnedLog ----
 
     def slot_of(self, name: str) -> int:
-        return crc32(name.encode()) % self.slots
+        return crc32(name.encode()) % self.count
 
     async def owned(self, slot: int) -> None:
         self.check(slot)
 
     async def all_owned(self) -> None:
-        for slot in range(self.slots):
+        for slot in range(self.count):
             self.check(slot)
 
     async def confirm(self, slot: int) -> None:

@@ -109,7 +109,7 @@ async def site() -> AsyncIterator[Site]:
     table = Table(_nothing, _nothing)
     log = FakeLog(state=table)
     made = Site(log, table, TransactionMetrics())
-    for slot in range(log.slots):
+    for slot in range(log.count):
         log.take(slot)
     yield made
     for task in made.tasks:

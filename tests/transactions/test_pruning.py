@@ -109,7 +109,7 @@ class Site:
 async def site() -> AsyncIterator[Site]:
     table = Table(nothing, nothing)
     made = Site(FakeLog(state=table), table)
-    for slot in range(made.log.slots):
+    for slot in range(made.log.count):
         made.log.take(slot)
     await made.begun()
     yield made

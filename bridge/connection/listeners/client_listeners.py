@@ -8,11 +8,11 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from bridge.config import Address, ListenerPlan, Settings
+from bridge.connection.environment import TenantNamespaces
 from bridge.connection.listeners.acceptor import Acceptor
 from bridge.connection.listeners.certificates import REFRESH_SECONDS, ListenerTls
 from bridge.connection.listeners.listener import Listener, Logins
 from bridge.connection.shared import SharedResources
-from bridge.connection.tenant_runner import TenantNamespaces
 from bridge.net.listening import Sockets, open_listeners
 from bridge.requests.api import Broker
 from bridge.security.quotas.usage import ClientQuotas

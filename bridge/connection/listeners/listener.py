@@ -10,13 +10,14 @@ from typing import NamedTuple
 
 from bridge.config import SHORT_FORM
 from bridge.connection.client import ClientConnection
+from bridge.connection.environment import TenantNamespaces
 from bridge.connection.listeners.certificates import ListenerTls
 from bridge.connection.listeners.tls import TlsTransport
 from bridge.connection.parts import address_of
 from bridge.connection.runner import RequestRunner
 from bridge.connection.shared import SharedResources
 from bridge.connection.strangers import StrangerPlace
-from bridge.connection.tenant_runner import TenantNamespaces, TenantRunner, without_namespace
+from bridge.connection.tenant_runner import TenantRunner, without_namespace
 from bridge.requests.api import Broker
 from bridge.runtime.scheduler import SLICE_SECONDS, LoopShare
 from bridge.security.principal import ANONYMOUS, Principal
