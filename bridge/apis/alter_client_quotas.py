@@ -90,7 +90,7 @@ async def _store(alteration: "_Alteration", broker: Broker) -> str:
     try:
         if broker.security is None:
             raise SecurityUnavailable("this node keeps no quotas")
-        await broker.security.change_quotas([record for _, record in alteration.records])
+        await broker.security.change([record for _, record in alteration.records])
     except SecurityUnavailable as error:
         failed = KafkaError(ErrorCode.REQUEST_TIMED_OUT, str(error))
         alteration.fail(failed)

@@ -164,7 +164,7 @@ async def _change_group(changes: Changes, validate_only: bool, broker: Broker) -
             raise SecurityUnavailable("this node keeps no configs of groups")
         if broker.security.group_config_count + len(new.keys() - present.keys()) > MAX_GROUP_CONFIGS:
             raise KafkaError(ErrorCode.POLICY_VIOLATION, f"There are {MAX_GROUP_CONFIGS} configs of groups already")
-        await broker.security.change_group_configs(records)
+        await broker.security.change(records)
     except SecurityUnavailable as error:
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, str(error)) from None
 

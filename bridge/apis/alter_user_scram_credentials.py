@@ -102,7 +102,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     alteration.limit(MAX_USERS - len(store.users()))
     try:
         if alteration.records:
-            await store.change_users(list(alteration.records.values()))
+            await store.change(list(alteration.records.values()))
     except SecurityUnavailable as error:
         failed = KafkaError(ErrorCode.REQUEST_TIMED_OUT, str(error))
         alteration.errors |= dict.fromkeys(alteration.records, failed)

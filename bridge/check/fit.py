@@ -122,7 +122,7 @@ async def _keep_topics(admin: Admin, settings: Settings) -> None:
     namespace = settings.pulsar.full_namespace
     if settings.retention.ensure:
         try:
-            await admin.set_namespace_inactive_topic_policies(namespace, delete=False)
+            await admin.keep_inactive_topics(namespace)
         except AdminError as error:
             reason = str(error)
         else:

@@ -45,7 +45,7 @@ async def add(
         salted = salted_password(mechanism, password.encode(errors="surrogatepass"), salt, iterations)
         records.append(user_record(kept_name, credential_of(mechanism, salted, salt, iterations)))
     async with opened_security(settings, _UNSURE) as (_, _, store):
-        await store.change_users(records)
+        await store.change(records)
     return mechanisms
 
 
@@ -57,7 +57,7 @@ async def remove(settings: Settings, name: str, mechanisms: Sequence[str]) -> Se
         gone = [mechanism for mechanism in mechanisms or has if mechanism in has]
         if not gone:
             raise StartupError(f"there is no user {name!r}" + (" with this mechanism" if has else ""))
-        await store.change_users([Kept(user_key(mechanism, kept_name)) for mechanism in gone])
+        await store.change([Kept(user_key(mechanism, kept_name)) for mechanism in gone])
     return gone
 
 

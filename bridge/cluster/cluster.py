@@ -209,9 +209,6 @@ class ClusterSnapshot:
         return [slot for slot, owner in enumerate(self._owners) if owner == node_id != UNOWNED]
 
 
-OnChange = Callable[[ClusterSnapshot, ClusterSnapshot], None]
-
-
 class Cluster:
     """The newest view as one node knows it, and what this node may do.
 
@@ -225,7 +222,7 @@ class Cluster:
         self.view = ClusterView()
         self.snapshot = ClusterSnapshot(self.view, NO_NODE)
         self.serving = Serving.REFUSE
-        self.on_change: list[OnChange] = []
+        self.on_change: list[Callable[[ClusterSnapshot, ClusterSnapshot], None]] = []
         """Called with the former and the new snapshot when there is a new view, or `serving` has changed."""
         self._departed = DepartedNodes()
         self._changed: asyncio.Future[None] | None = None

@@ -63,8 +63,6 @@ _NOT_ADMITTED: Final = (
     f"the cluster has not admitted this node within {_JOIN_SECONDS:.0f} s; its controller's log says why"
 )
 
-OnTopicChange = Callable[[TopicChange], None]
-
 
 def new_incarnation() -> int:
     """Greater than that of any earlier life of this node, unless its clock was ahead; that is noticed."""
@@ -90,7 +88,7 @@ class ClusterMember:
     ) -> None:
         self.ended: asyncio.Future[StartupError] = asyncio.get_running_loop().create_future()
         """Done when this node can be a member no more, though it has not left: the error says why."""
-        self.on_topic_change: list[OnTopicChange] = []
+        self.on_topic_change: list[Callable[[TopicChange], None]] = []
         """Called when another node has created, deleted or changed a topic."""
         self._loop = asyncio.get_running_loop()
         self._cluster = cluster

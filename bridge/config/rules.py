@@ -200,13 +200,9 @@ def known_name(name: str, names: Iterable[str], what: str, at: tuple[str, ...] =
     label = f"{what}{name}" if what.endswith((".", " ")) else f"{what} [{name}]"
     known = list(names)
     close = difflib.get_close_matches(name, known, n=1)
-    everything = f"known are {_list(known)}" if len(known) < 20 else "config/bridge.toml lists every setting"
+    everything = f"known are {', '.join(known)}" if len(known) < 20 else "config/bridge.toml lists every setting"
     hint = f"did you mean {close[0]}?" if close else everything
     raise SettingsError(f"unknown {label}; {hint}", at)
-
-
-def _list(names: Iterable[str]) -> str:
-    return ", ".join(names)
 
 
 def allowed(setting: "Field[Any]") -> str:

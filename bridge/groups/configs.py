@@ -41,13 +41,11 @@ _DURATION: Final = re.compile(
     r"\+?P(?:\+?(\d+)D)?(?:T(?=\+?\d)(?:\+?(\d+)H)?(?:\+?(\d+)M)?(?:\+?(\d+)(?:[.,](\d{0,9}))?S)?)?", re.I | re.ASCII
 )
 
-_Kept = Callable[[str], Mapping[str, str]]
-
 
 class GroupConfigs:
     """The configs of the groups of one namespace."""
 
-    def __init__(self, settings: GroupSettings, kept: _Kept = lambda group_id: {}) -> None:
+    def __init__(self, settings: GroupSettings, kept: Callable[[str], Mapping[str, str]] = lambda group_id: {}) -> None:
         """`kept`: what was set for a group, as far as this node has read it."""
         self._table = {config.name: config for config in _table(settings)}
         self._bounds = _bounds(settings)

@@ -311,9 +311,9 @@ class HttpServer:
             answer["note"] = note if self._access.allows(request.headers) else _WITHHELD
         return json_response(503, "Service Unavailable", answer) if failed else json_response(200, "OK", answer)
 
-    async def _reasons(self, cached_seconds: float = _CHECKS_CACHED_SECONDS) -> dict[str, str | None]:
+    async def _reasons(self) -> dict[str, str | None]:
         # shielded: one probe that hangs up must not cancel the others' round
-        return await asyncio.shield(self._look_again(cached_seconds))
+        return await asyncio.shield(self._look_again(_CHECKS_CACHED_SECONDS))
 
     def _look_again(self, cached_seconds: float = _CHECKS_SHOWN_SECONDS) -> "asyncio.Task[dict[str, str | None]]":
         """The round of checks that is under way, or was not long ago. A scrape does not wait for it, but has what it

@@ -176,7 +176,6 @@ class PulsarClient:
         subscription_type: SubscriptionType = SubscriptionType.EXCLUSIVE,
         name: str | None = None,
         permits: int = 1000,
-        max_buffer: int = _BUFFER,
         properties: Mapping[str, str] | None = None,
         waits: bool = True,
     ) -> Consumer:
@@ -193,7 +192,7 @@ class PulsarClient:
             consumer_name=name,
             earliest=earliest,
             permits=permits,
-            max_buffer=max_buffer,
+            max_buffer=_BUFFER,
             properties=properties,
             waits_if_busy=waits,
         )

@@ -43,10 +43,7 @@ class PrincipalMapping:
         raise NoMatchingRule("no rule of ssl_principal_mapping_rules fits the certificate's name")
 
 
-_Rule = Callable[[str], str | None]
-
-
-def _parse(rule: str) -> _Rule | None:
+def _parse(rule: str) -> Callable[[str], str | None] | None:
     """One rule; None for the empty one, which Kafka ignores."""
     match = _PARSER.match(rule)
     if match is None or match.end() != len(rule):

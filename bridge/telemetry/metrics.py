@@ -532,11 +532,11 @@ class Standing(NamedTuple):
     """Of the oldest."""
 
 
-def _of_standings(text: str, value: Callable[[list[Standing]], float], name: str = "") -> Declared:
+def _of_standings(text: str, value: Callable[[list[Standing]], float]) -> Declared:
     def samples(transactions: "TransactionMetrics") -> Samples:
         yield (), value(list(transactions.standings.values()))
 
-    return shown("gauge", text, (), samples, name)
+    return shown("gauge", text, (), samples)
 
 
 class Known(NamedTuple):

@@ -103,7 +103,7 @@ async def test_an_interrupted_move_is_gone_on_with_and_an_older_bridge_is_refuse
     settings = settings.with_values(tenants={"rules": f"client_id lab-* -> {tenant}", "required": False})
     quotas = [quota_record(checked_entity([("user", "alice")]), QuotaKey.PRODUCE, 1e6)]
     with older, started_nodes(settings, 1) as (bridge,):
-        bridge.call(bridge.server.security.change_quotas(quotas))
+        bridge.call(bridge.server.security.change(quotas))
         for client_id in ("own", "lab-1"):
             commit(bridge, client_id)
 

@@ -52,7 +52,7 @@ async def test_policies_are_read_and_set(admin: Admin, namespace: str, topic: st
     await eventually(lambda: has_retention(admin, topic))
     await admin.set_namespace_deduplication(namespace, True)
     assert await admin.namespace_deduplication(namespace) is True
-    await admin.set_namespace_inactive_topic_policies(namespace, delete=False)
+    await admin.keep_inactive_topics(namespace)
     assert (await admin.namespace_policies(namespace))["inactive_topic_policies"]["deleteWhileInactive"] is False
     await admin.set_topic_deduplication(topic, True)
     await eventually(lambda: has_deduplication(admin, topic))

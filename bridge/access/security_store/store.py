@@ -82,6 +82,13 @@ class SecurityStore:
         """Return when all counts here that any node has answered before; SecurityUnavailable if not in time."""
         await self._log.catch_up()
 
+    async def change(self, records: Sequence[Kept]) -> None:
+        """Store users, quotas or configs of groups, or delete them (`records.user_record`, `user_key` and the like).
+
+        SecurityUnavailable if not in time.
+        """
+        await self._log.append(records)
+
     # ---- users -------------------------------------------------------------------------------------------------------
 
     async def find(self, mechanism: str, name: str) -> ScramCredential | None:
@@ -105,10 +112,6 @@ class SecurityStore:
         for (_, name), credential in sorted(self._log.state.credentials.items()):
             found.setdefault(name, []).append(credential)
         return dict(sorted(found.items()))
-
-    async def change_users(self, records: Sequence[Kept]) -> None:
-        """Store users, or delete them (`records.user_record`, `user_key`); SecurityUnavailable if not in time."""
-        await self._log.append(records)
 
     # ---- permissions -------------------------------------------------------------------------------------------------
 
@@ -151,10 +154,6 @@ class SecurityStore:
         """All there are."""
         return self._log.state.quotas
 
-    async def change_quotas(self, records: Sequence[Kept]) -> None:
-        """Store quotas, or delete them (`records.quota_record`, `quota_key`); SecurityUnavailable if not in time."""
-        await self._log.append(records)
-
     # ---- configs of groups -------------------------------------------------------------------------------------------
 
     def group_configs(self, namespace: str) -> Mapping[str, Mapping[str, str]]:
@@ -169,10 +168,6 @@ class SecurityStore:
     def group_config_count(self) -> int:
         """How many configs groups have of their own, in all namespaces."""
         return self._log.state.group_config_count
-
-    async def change_group_configs(self, records: Sequence[Kept]) -> None:
-        """Store configs, or delete them (`records.config_record`, `config_key`); SecurityUnavailable if not in time."""
-        await self._log.append(records)
 
     # ---- what KoP aborted --------------------------------------------------------------------------------------------
 

@@ -211,12 +211,15 @@ class ClassicGroup:
         """A LeaveGroup; the answer of each member."""
         errors = [self._leave_one(one) for one in leaving]
         if ErrorCode.NONE in errors:
-            self._members_changed("members left", now)
+            self.rebalance("members left", now)
         return errors
 
     def rebalance(self, reason: str, now: float) -> None:
-        """Ask all members to join again."""
-        self._members_changed(reason, now)
+        """Ask all members to join again, as after any change of them."""
+        if self.state is PREPARING:
+            self._complete_if_all_joined(now)
+        elif self.state is not EMPTY or self.members:
+            self._prepare(reason, now)
 
     def saved(self, number: int, error: ErrorCode, now: float) -> None:
         """A record has been stored, or could not be."""
@@ -326,7 +329,7 @@ class ClassicGroup:
         member = request.new_member(member_id, ticket)
         self.members.add(member)
         self.sessions.begin(member, now + self._config.new_member_timeout)
-        self._members_changed(f"{member_id} joins: {request.reason}", now)
+        self.rebalance(f"{member_id} joins: {request.reason}", now)
 
     def _join_again(self, request: Join, ticket: Ticket, now: float) -> None:
         error = self._check_member(request.member_id, request.instance_id)
@@ -336,7 +339,7 @@ class ClassicGroup:
             self._answer(ticket, self._current_generation(member))
         else:
             self._update(member, request, ticket)
-            self._members_changed(f"{member.id} joins again: {request.reason}", now)
+            self.rebalance(f"{member.id} joins again: {request.reason}", now)
 
     def _update(self, member: Member, request: Join, ticket: Ticket) -> None:
         self._answer_join(member, Joined(ErrorCode.REBALANCE_IN_PROGRESS, member.id))  # it has asked before
@@ -357,7 +360,7 @@ class ClassicGroup:
             replaced = _Replacement(member, before, ticket, leader, request.may_skip)
             self._save(partial(self._replacement_saved, replaced), assignments)
         else:
-            self._members_changed(f"{request.instance_id} is restarted: {request.reason}", now)
+            self.rebalance(f"{request.instance_id} is restarted: {request.reason}", now)
 
     def _replacement_saved(self, replaced: _Replacement, error: ErrorCode, now: float) -> None:
         member, before = replaced.member, replaced.before
@@ -403,7 +406,7 @@ class ClassicGroup:
             return
         for member in [one for one in self.members if one in self._unsynced]:
             self._remove(member)
-        self._members_changed("members have not synced", now)
+        self.rebalance("members have not synced", now)
 
     def _retry(self, now: float) -> None:
         self._retry_at = inf
@@ -419,7 +422,7 @@ class ClassicGroup:
             self.sessions.extend(session, now)  # its request is held: it cannot be expected to do anything
         else:
             self._remove(session)
-            self._members_changed(f"session of {session.id} is over", now)
+            self.rebalance(f"session of {session.id} is over", now)
 
     # ---- from state to state -----------------------------------------------------------------------------------------
 
@@ -427,13 +430,6 @@ class ClassicGroup:
         if self.state not in FROM[state]:
             raise RuntimeError(f"group {self.id}: from {self.state} to {state}")
         self.state = state
-
-    def _members_changed(self, reason: str, now: float) -> None:
-        """After any change of the members."""
-        if self.state is PREPARING:
-            self._complete_if_all_joined(now)
-        elif self.state is not EMPTY or self.members:
-            self._prepare(reason, now)
 
     def _prepare(self, reason: str, now: float) -> None:
         self.reason = reason
@@ -486,7 +482,7 @@ class ClassicGroup:
             self._retry_at = now + min(self._config.retry * 2**self._unstored, self._config.longest_retry)
             self._unstored += 1
             self._give_up_assignment(error, now)
-            self._members_changed(f"the assignment could not be stored: {error.name}", now)
+            self.rebalance(f"the assignment could not be stored: {error.name}", now)
             return
         self._unstored = 0
         self._move(STABLE)

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import TypeAlias
 
 from bridge.errors import KafkaError
 from bridge.groups.classic.events import Join, Joined, Leave, Sync, Synced
@@ -22,15 +21,13 @@ from bridge.groups.store.records import Key, group_key, member_key
 from bridge.kafka import consumer_protocol
 from bridge.kafka.error_codes import ErrorCode
 
-OnClassic: TypeAlias = Callable[[str, GroupRecord, Mapping[Key, bytes | None], list[Waiting]], None]
-
 
 class ConsumerGroups(SubscribedGroups[ConsumerGroup]):
     """The consumer groups of this node."""
 
     format = CONSUMER
     session_config = CONSUMER_SESSION
-    on_classic: OnClassic | None = None
+    on_classic: Callable[[str, GroupRecord, Mapping[Key, bytes | None], list[Waiting]], None] | None = None
     """Called with a group that has classic members alone, what stores it as a classic group, and who waits for that.
 
     None: such a group stays what it is.

@@ -6,12 +6,10 @@ of a process but one (StreamsGroupHeartbeatRequestManager.convertHostInfoMap). H
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from bridge.groups.streams.model import Endpoint, StreamsMember, Task, Topology
 from bridge.groups.streams.topology import PartitionsOf
-
-_Partitions: TypeAlias = Mapping[str, tuple[int, ...]]
 
 
 class EndpointPartitions(NamedTuple):
@@ -40,7 +38,7 @@ def partitions_by_endpoint(
             active.setdefault(member.endpoint, set()).update(member.assigned.active)
             standby.setdefault(member.endpoint, set()).update(member.assigned.standby)
 
-    def partitions(tasks: Iterable[Task]) -> _Partitions:
+    def partitions(tasks: Iterable[Task]) -> Mapping[str, tuple[int, ...]]:
         numbers: dict[str, list[int]] = {}
         for task in sorted(tasks):
             numbers.setdefault(task.subtopology, []).append(task.partition)

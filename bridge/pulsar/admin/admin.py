@@ -110,9 +110,9 @@ class Admin(RestClient):
         body = json.dumps({"partitions": partitions, "properties": dict(properties or {})})
         await self.call("PUT", f"{topic_path(topic)}/partitions", body=body, content_type=_PARTITIONED_MARK)
 
-    async def create_non_partitioned(self, topic: str, properties: Mapping[str, str] | None = None) -> None:
+    async def create_non_partitioned(self, topic: str) -> None:
         """Create a topic without partitions; Conflict when it exists."""
-        await self.call("PUT", topic_path(topic), body=json.dumps(dict(properties or {})))
+        await self.call("PUT", topic_path(topic), body="{}")
 
     async def update_partitions(self, topic: str, partitions: int) -> None:
         """Give a partitioned topic more partitions (never fewer); the new ones exist when this returns."""
@@ -267,9 +267,9 @@ class Admin(RestClient):
         """Set the namespace's retention."""
         await self.call("POST", f"namespaces/{path_of(namespace)}/retention", body=_retention_body(retention))
 
-    async def topic_policy(self, topic: str, name: str, *, applied: bool = False) -> Any:
-        """A policy of the topic's own, None if it has none; applied: whatever level it comes from."""
-        return await self.call("GET", f"{topic_path(topic)}/{name}", query={"applied": _bool(applied)})
+    async def topic_policy(self, topic: str, name: str) -> Any:
+        """A policy of the topic's own, None if it has none."""
+        return await self.call("GET", f"{topic_path(topic)}/{name}", query={"applied": "false"})
 
     async def set_topic_policy(self, topic: str, name: str, value: object) -> None:
         """Set a policy for one topic, None removes it (needs topic policies on the broker)."""
@@ -286,14 +286,12 @@ class Admin(RestClient):
         """Set the topic's own retention (needs topic policies on the broker)."""
         await self.call("POST", f"{topic_path(topic)}/retention", body=_retention_body(retention))
 
-    async def set_namespace_inactive_topic_policies(
-        self, namespace: str, *, delete: bool, max_inactive_seconds: int = 3600
-    ) -> None:
-        """Whether the broker deletes the namespace's unused topics."""
+    async def keep_inactive_topics(self, namespace: str) -> None:
+        """Let the broker delete no unused topic of the namespace."""
         body = {
             "inactiveTopicDeleteMode": "delete_when_no_subscriptions",
-            "maxInactiveDurationSeconds": max_inactive_seconds,
-            "deleteWhileInactive": delete,
+            "maxInactiveDurationSeconds": 3600,
+            "deleteWhileInactive": False,
         }
         await self.call("POST", f"namespaces/{path_of(namespace)}/inactiveTopicPolicies", body=json.dumps(body))
 

@@ -17,13 +17,14 @@ from bridge.security.sasl.mechanism import Challenge, Done, Failed, Step
 from bridge.security.sasl.scram_messages import ScramError, client_final, client_first, server_final, server_first
 
 MAX_MESSAGE_BYTES: Final = 4096
-Nonce = Callable[[], str]
 
 
 class Scram:
     """SCRAM-SHA-256 or SCRAM-SHA-512, for the users of one source."""
 
-    def __init__(self, name: str, credentials: ScramCredentials, decoys: Decoys, server_nonce: Nonce) -> None:
+    def __init__(
+        self, name: str, credentials: ScramCredentials, decoys: Decoys, server_nonce: Callable[[], str]
+    ) -> None:
         """`server_nonce` draws 256 random bits for each exchange, as text."""
         self.name = name
         self.credentials = credentials

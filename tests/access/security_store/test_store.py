@@ -40,7 +40,7 @@ async def test_before_the_log_is_read_no_user_logs_in_and_super_users_alone_may_
     with pytest.raises(CredentialsUnavailable):
         store.decoys.credential(SHA, "alice", None)
     with pytest.raises(SecurityUnavailable):
-        await store.change_users([user("alice", "a")])
+        await store.change([user("alice", "a")])
     assert store.authorizer.allows_cluster("User:root", "127.0.0.1", Operation.ALTER)
     assert not store.authorizer.allows("User:alice", "127.0.0.1", Operation.READ, ORDERS)
     await store.start()
@@ -53,14 +53,14 @@ async def test_users_and_what_logging_in_costs_are_those_of_all_nodes(site: Site
     one, two = await store_on(site), await store_on(site)
     await one.start()
     await two.start()
-    await one.change_users([user("alice", "a"), user("bob", "b")])
+    await one.change([user("alice", "a"), user("bob", "b")])
     await two.catch_up()
     assert list(two.users()) == ["alice", "bob"]
     assert await two.find(SHA, "alice") == await one.find(SHA, "alice") is not None
     assert await two.find(SHA, "eve") is None
     assert (found := two.iterations(SHA)) and found.most == 4096
     assert one.decoys.credential(SHA, "eve", found) == two.decoys.credential(SHA, "eve", found)
-    await two.change_users([gone("alice")])
+    await two.change([gone("alice")])
     await one.catch_up()
     assert await one.find(SHA, "alice") is None
     await one.close()

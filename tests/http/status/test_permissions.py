@@ -52,7 +52,7 @@ def test_acls_are_shown_in_kafkas_words(bridge: BridgeThread) -> None:
 def test_quotas_are_shown_with_their_entities(bridge: BridgeThread) -> None:
     entity = checked_entity([("user", "alice"), ("client-id", None)])
     record = quota_record(entity, checked_key(entity, "producer_byte_rate", 1000.0), 1000.0)
-    bridge.call(bridge.server.security.change_quotas([record]))
+    bridge.call(bridge.server.security.change([record]))
     assert until(lambda: "user alice" in text_of(bridge, "quotas"), 60)
     assert "client-id (default)" in text_of(bridge, "quotas")
     assert "producer_byte_rate" in text_of(bridge, "quotas")
@@ -61,6 +61,6 @@ def test_quotas_are_shown_with_their_entities(bridge: BridgeThread) -> None:
 def test_users_are_shown_without_what_their_passwords_are_checked_by(bridge: BridgeThread) -> None:
     assert text_of(bridge, "users") == "[]"
     credential = ScramCredential("SCRAM-SHA-256", b"salt-of-a-user", b"s" * 32, b"k" * 32, 4096)
-    bridge.call(bridge.server.security.change_users([user_record("alice", credential)]))
+    bridge.call(bridge.server.security.change([user_record("alice", credential)]))
     assert until(lambda: text_of(bridge, "users") != "[]", 60)
     assert json.loads(text_of(bridge, "users")) == [{"name": "alice", "mechanisms": "SCRAM-SHA-256 (4096)"}]
