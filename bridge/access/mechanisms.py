@@ -7,14 +7,14 @@ import asyncio
 import secrets
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from bridge.access.password_file import PasswordFile
 from bridge.access.password_thread import PasswordThread
+from bridge.access.security_store.store import SecurityStore
 from bridge.config import SecuritySettings
 from bridge.runtime.futures import retrieve_exception
 from bridge.security.sasl.credentials import SCRAM_HASHES, Passwords, ScramCredentials
-from bridge.security.sasl.decoys import Decoys
 from bridge.security.sasl.mechanism import Mechanism
 from bridge.security.sasl.passwords import StoredPasswords
 from bridge.security.sasl.plain import Plain
@@ -29,22 +29,14 @@ TokensToo = Callable[[Passwords], Passwords]
 """Passwords that are tokens besides those that are not."""
 
 
-class KeptUsers(ScramCredentials, Protocol):
-    """The users that all nodes share, kept in Pulsar."""
-
-    @property
-    def decoys(self) -> Decoys:
-        """Those of users that do not exist."""
-
-
 class Mechanisms:
     """The log-in mechanisms of one process, by listener."""
 
     def __init__(
-        self, settings: SecuritySettings, kept: KeptUsers | None = None, tokens: TokensToo | None = None
+        self, settings: SecuritySettings, kept: SecurityStore | None = None, tokens: TokensToo | None = None
     ) -> None:
-        """`kept`: the users where there is no file of them. `tokens`: what takes tokens of Pulsar's for passwords as
-        well. StartupError where the file is unfit."""
+        """`kept`: the users that all nodes share, where there is no file of them. `tokens`: what takes tokens of
+        Pulsar's for passwords as well. StartupError where the file is unfit."""
         self._file: PasswordFile | None = None
         users: ScramCredentials
         if kept is not None:

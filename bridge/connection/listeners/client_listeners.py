@@ -7,6 +7,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from bridge.access.security_store.store import SecurityStore
 from bridge.config import Address, ListenerPlan, Settings
 from bridge.connection.environment import TenantNamespaces
 from bridge.connection.listeners.acceptor import Acceptor
@@ -23,7 +24,7 @@ from bridge.telemetry import log
 from bridge.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
-    from bridge.access.mechanisms import KeptUsers, Mechanisms, TokensToo
+    from bridge.access.mechanisms import Mechanisms, TokensToo
 
 _log = log.get(__name__)
 
@@ -37,7 +38,7 @@ class ClientListeners:
         metrics: Metrics,
         sockets: Sockets,
         shared: Sockets,
-        kept_users: "KeptUsers | None" = None,
+        kept_users: SecurityStore | None = None,
         quotas: ClientQuotas | None = None,
         tokens: "TokensToo | None" = None,
     ) -> None:
