@@ -21,6 +21,7 @@ from bridge.standalone.jvm import QUICK_START
 from bridge.standalone.tools import find_java
 from tests.support import class_archives, effort, kafka_python, needs, offline, pulsar_versions, side_by_side
 from tests.support.bridges import BridgeChild, BridgeThread, settings_for
+from tests.support.group_slots import wait_until_shared
 from tests.support.kafka_broker import KafkaBroker, NewKafka
 from tests.support.pulsar import NewPulsar, PrivatePulsar, PulsarAddress, make_pulsar
 
@@ -195,6 +196,7 @@ def bridge(pulsar: PulsarAddress) -> Iterator[BridgeThread]:
     """One bridge for the whole session, with the default settings, on a namespace of its own."""
     running = BridgeThread(settings_for(pulsar, pulsar.create_namespace()))
     running.start()
+    wait_until_shared(running)  # a request about a group waits seconds for its slot: clients ask again, tests do not
     yield running
     running.stop()
 

@@ -5,6 +5,7 @@ import socket
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from bridge.errors import StartupError
@@ -13,6 +14,9 @@ HOST = "127.0.0.1"
 _LOCAL_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _LOWEST, _HIGHEST = 10_000, 65_535
 _TRIES = 1000
+_places = count(secrets.randbelow(_HIGHEST))
+"""Where this process looks next. Each begins somewhere and goes on from there: what two choose at one time, and open
+only seconds later, is seldom the same, and nothing is chosen twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +61,13 @@ def is_free(port: int) -> bool:
 
 
 def any_free(taken: Collection[int] = ()) -> int:
-    """A port that is free now and not in `taken`; another process that asks the same may still be quicker.
+    """A port that is free now, not in `taken`, and not given before; another process may still be quicker to open it.
 
     It is one of `ports_for_servers`: a JVM opens it seconds later, and a connection could be given another.
     """
     ports = ports_for_servers()
     for _ in range(_TRIES):
-        if (port := secrets.choice(ports)) not in taken and is_free(port):
+        if (port := ports[next(_places) % len(ports)]) not in taken and is_free(port):
             return port
     raise StartupError(f"none of {_TRIES} ports from {ports.start} to {ports.stop - 1} is free; name the ports")
 

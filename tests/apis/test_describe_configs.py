@@ -1,5 +1,6 @@
 """DescribeConfigs: what topics, brokers, groups and loggers show, and where each value comes from."""
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
@@ -16,6 +17,7 @@ from tests.apis.configs import create, described, policy, values
 from tests.apis.wire import ask
 from tests.support.bridges import BridgeThread
 from tests.support.pulsar import PulsarAddress
+from tests.support.waiting import until
 
 
 def shown(bridge: BridgeThread, resource_type: int, name: str) -> dict[str, tuple[str, bool]]:
@@ -47,8 +49,10 @@ def test_a_filter_and_synonyms(bridge: BridgeThread) -> None:
 
 def test_what_pulsar_s_operator_sets_is_shown(bridge: BridgeThread, pulsar: PulsarAddress) -> None:
     topic, _ = create(bridge, {"retention.ms": "60000"})
-    path = f"persistent/{bridge.namespace}/{topic}/retention"
-    pulsar.admin("POST", path, {"retentionTimeInMinutes": 5, "retentionSizeInMB": 3})
+    wanted = {"retentionTimeInMinutes": 5, "retentionSizeInMB": 3}
+    pulsar.admin("POST", f"persistent/{bridge.namespace}/{topic}/retention", wanted)
+    # the broker reads it back from a topic, and tells it from then on
+    asyncio.run(until(lambda: bool(policy(bridge, pulsar, topic, "retention") == wanted)))
     shown = values(bridge, topic, "retention.ms", "retention.bytes")
     assert shown == {"retention.ms": "300000", "retention.bytes": str(3 << 20)}
 

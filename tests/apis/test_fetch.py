@@ -246,7 +246,7 @@ def test_concurrent_answers_share_the_memory_of_pending_responses(
     waiting = PendingResponseBytes(4_000_000, Gauge())
     partition = RequestPartition(partition=0, fetch_offset=0, partition_max_bytes=3_000_000)
     wanted = [RequestTopic(topic=topic, partitions=[partition])]
-    much = Request(max_wait_ms=1000, min_bytes=1, max_bytes=50 << 20, topics=wanted)
+    much = Request(max_wait_ms=20_000, min_bytes=1, max_bytes=50 << 20, topics=wanted)
     broker = broker_of(bridge)
     limits: list[int] = []
     consumers = 8

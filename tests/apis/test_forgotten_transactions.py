@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bridge.pulsar.admin.rest import topic_path
 from tests.apis.transactional import Nodes, transactions_of
 from tests.support.bridges import BridgeThread
+from tests.support.group_slots import wait_until_shared
 from tests.support.pulsar import PulsarAddress
 
 TRIMMED, KEPT, DELETED = "trimmed", "kept", "deleted"
@@ -30,6 +31,7 @@ def nodes(
     admin = AdminClient({"bootstrap.servers": bridges[0].kafka})
     for created in admin.create_topics([NewTopic(name, 1, 1) for name in (TRIMMED, KEPT, DELETED)]).values():
         created.result(30)
+    wait_until_shared(*bridges)  # a look remembers what it found in its own slots alone
     yield bridges
 
 
@@ -77,6 +79,7 @@ def _aborted(node: BridgeThread) -> int:
 def _look(nodes: Nodes) -> None:
     for node in nodes:
         node.call(transactions_of(node)._pruning.look())
+    for node in nodes:  # when all have looked: what one has deleted the other hears a little later
         node.call(transactions_of(node).outcomes.confirm())
 
 

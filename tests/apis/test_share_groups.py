@@ -23,6 +23,7 @@ from bridge.apis import (
 from bridge.kafka.error_codes import ErrorCode
 from tests.apis.wire import ask_at, unique
 from tests.support.bridges import BridgeThread
+from tests.support.group_slots import wait_until_shared
 
 NOT_THERE = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -183,6 +184,7 @@ def test_members_and_offsets_are_there_after_a_restart(
     bridge_with: Callable[..., BridgeThread], namespace: str
 ) -> None:
     first = bridge_with()
+    wait_until_shared(first)
     shares = Shares(first.kafka)
     shares.join("m")
     shares.beat("m", -1)
@@ -190,7 +192,9 @@ def test_members_and_offsets_are_there_after_a_restart(
     assigned = shares.join("n")
     before = shares.describe()
     first.stop()
-    shares.address = bridge_with().kafka
+    second = bridge_with()
+    wait_until_shared(second)
+    shares.address = second.kafka
     beat = shares.beat("n", before.group_epoch, shares.topic)
     assert (beat.error_code, beat.member_epoch) == (0, before.group_epoch)
     assert {one.topic_id: one.partitions for one in beat.assignment.topic_partitions} == assigned

@@ -25,6 +25,7 @@ from bridge.kafka.streams_messages import Endpoint, KeyValue, TaskIds, TaskOffse
 from tests.apis.wire import ask_at, unique
 from tests.clients.model import attempts
 from tests.support.bridges import BridgeThread
+from tests.support.group_slots import wait_until_shared
 
 TOPIC_CONFIG = 2
 
@@ -119,7 +120,9 @@ def statuses(answer: Any) -> list[int]:
 
 @pytest.fixture
 def streams(bridge_with: Callable[..., BridgeThread]) -> Streams:
-    return Streams(bridge_with(groups={"consumer_heartbeat_interval_ms": 200}).kafka)
+    bridge = bridge_with(groups={"consumer_heartbeat_interval_ms": 200})
+    wait_until_shared(bridge)
+    return Streams(bridge.kafka)
 
 
 def test_internal_topics_are_made_and_tasks_are_given(streams: Streams) -> None:
@@ -198,8 +201,9 @@ def test_topics_that_do_not_fit_are_told(
 def test_an_internal_topic_that_cannot_be_made_is_told_by_the_next_status(
     bridge_with: Callable[..., BridgeThread],
 ) -> None:
-    address = bridge_with(kafka={"max_partitions_per_topic": 2}).kafka
-    streams = Streams(address)
+    bridge = bridge_with(kafka={"max_partitions_per_topic": 2})
+    wait_until_shared(bridge)
+    streams = Streams(bridge.kafka)
     topology = streams.topology()
     topology.subtopologies[1].repartition_source_topics[0].partitions = 3
     answer = streams.join(topology=topology)
@@ -268,6 +272,7 @@ def test_endpoints_are_told_to_all(streams: Streams) -> None:
 
 def test_a_group_outlives_its_bridge(bridge_with: Callable[..., BridgeThread]) -> None:
     first = bridge_with()
+    wait_until_shared(first)
     streams = Streams(first.kafka)
     given = streams.until_given()
     first.stop()

@@ -1,5 +1,6 @@
 """Fitness: judged on a real Pulsar that is fit and on one that is not."""
 
+import asyncio
 import io
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -169,7 +170,9 @@ async def test_what_many_nodes_need_is_told_before_the_first_start_and_after(
         assert created["cluster topics"].detail.endswith("-bridge/__bridge_heartbeats are there")
         assert created["cluster retention"].severity is Severity.RISK
         await topics.limit_retention()
-    assert by_name(await examine(settings))["cluster retention"].severity is Severity.FIT
+    async with asyncio.timeout(20):  # brokers read changes of topics' policies from a topic, a little later
+        while by_name(await examine(settings))["cluster retention"].severity is not Severity.FIT:
+            pass
     without_policies = by_name(await examine(bare(unfit)))["cluster retention"]
     assert without_policies.severity is Severity.RISK
     assert "22 MB a day" in without_policies.detail

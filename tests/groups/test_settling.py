@@ -16,6 +16,7 @@ from tests.groups.clock import settle
 from tests.groups.conftest import MakeNode
 from tests.groups.fake_outcomes import FakeOutcomes, transaction
 from tests.groups.offsets_bench import Bench
+from tests.support.group_slots import until_owned
 from tests.support.pulsar import PulsarAddress
 from tests.support.waiting import compact, until
 
@@ -145,7 +146,7 @@ async def test_another_process_reads_what_is_settled_and_what_is_open_from_a_com
     first = await node(pulsar, namespace)
     outcomes = first.store.outcomes = FakeOutcomes()
     settling = Settling(first.store)
-    await first.store.ready()
+    await until_owned(first.store)
     settling.start([])
     for one, offset in ((ONE, 5), (TWO, 6)):
         value = encode_pending(StoredOffset(offset), one.slot)
@@ -160,7 +161,7 @@ async def test_another_process_reads_what_is_settled_and_what_is_open_from_a_com
 
     second = await node(pulsar, namespace)
     second.store.outcomes = FakeOutcomes()
-    await second.store.ready()
+    await until_owned(second.store)
     assert second.store.stored("g") == {("t", 0): StoredOffset(6)}
     second.store.outcomes.decide(THREE, COMMITTED)
     assert second.store.stored("g") == {("t", 0): StoredOffset(7)}

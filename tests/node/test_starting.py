@@ -22,6 +22,7 @@ async def test_a_step_that_takes_long_is_told_again_and_again(
     caplog.set_level("INFO")
     monkeypatch.setattr(starting, "_TOLD_AFTER_SECONDS", 0.0)
     monkeypatch.setattr(starting, "_TOLD_EVERY_SECONDS", 0.001)
+    monkeypatch.setattr(starting, "loop_time", lambda: 1000.0)
     start, told = Starting(), ["Pulsar"]
     with start.waiting_for(lambda: told[-1]):
         await until(lambda: len(caplog.records) > 1)

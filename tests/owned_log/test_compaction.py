@@ -41,8 +41,10 @@ async def test_compaction_is_asked_for_by_the_number_of_writes(real: LogSite) ->
         cursors = {}
         while "__compaction" not in cursors:  # the first is asked for at once, to have the cursor
             cursors = (await real.admin.internal_stats(partition(topic))).cursors
+    compaction = one.log.slots[0]._compaction
+    await compaction.asked()  # before that no second one is asked for
     before = one.metrics.compactions.value
-    one.log.slots[0]._compaction._asked_at = -1000.0  # long ago
+    compaction._asked_at = -1000.0  # long ago
     await asyncio.gather(*(one.put("k", b"%d" % number) for number in range(100)))
     assert one.metrics.compactions.value == before + 1
     assert one.metrics.compaction_errors.value == 0

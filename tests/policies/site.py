@@ -74,13 +74,18 @@ class Site:
         """How many times clients were told that Pulsar does not take what they send."""
         return self.bridge.server.metrics.api(produce.API.key).errors.get(ErrorCode.KAFKA_STORAGE_ERROR, 0)
 
-    def fetch(self, topic: str, offset: int = 0) -> tuple[ErrorCode, int]:
+    def fetch(self, topic: str, offset: int = 0, wait_ms: int = 100) -> tuple[ErrorCode, int]:
         """The error, and how many bytes came."""
         wanted = fetch_messages.RequestPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
         topics = [fetch_messages.RequestTopic(topic=topic, partitions=[wanted])]
-        request = fetch_messages.Request(max_wait_ms=100, min_bytes=1, max_bytes=1 << 20, topics=topics)
+        request = fetch_messages.Request(max_wait_ms=wait_ms, min_bytes=1, max_bytes=1 << 20, topics=topics)
         (found,) = ask(self.bridge, fetch.API, request, 12).responses[0].partitions
         return ErrorCode(found.error_code), len(found.records or b"")
+
+    def has_records(self, topic: str, offset: int = 0) -> bool:
+        """Whether a fetch that waits for records gets any."""
+        code, size = self.fetch(topic, offset, wait_ms=20_000)
+        return code == ErrorCode.NONE and size > 0
 
     def bound(self, topic: str, timestamp: int = -1) -> tuple[ErrorCode, int]:
         """The end of a partition, or with −2 its start."""

@@ -55,8 +55,7 @@ def test_a_terminated_topic_takes_no_more_and_is_read(shared: Site) -> None:
     shared.of_topic(f"{topic}-partition-0", "terminate")
     for _ in range(2):
         assert shared.produce(topic)[0] == ErrorCode.POLICY_VIOLATION
-    code, size = shared.fetch(topic)
-    assert (code, size > 0) == (ErrorCode.NONE, True)
+    assert shared.has_records(topic)
 
 
 def too_large(site: Site, topic: str, size: int) -> bool:
@@ -139,6 +138,7 @@ def test_more_partitions_than_a_topic_may_have_are_refused(site: Site) -> None:
         assert found.error_code == ErrorCode.INVALID_PARTITIONS
     finally:
         site.admin("DELETE", limit)
+        eventually(lambda: site.create(unique("t"), 4)[0] == ErrorCode.NONE)  # of all tests that use this Pulsar
 
 
 def test_without_exclusive_subscriptions_consumers_are_told(site: Site) -> None:

@@ -84,7 +84,8 @@ class Group:
         begin = alter.Config(name="share.auto.offset.reset", config_operation=0, value="earliest")
         resource = alter.Resource(resource_type=32, resource_name=self.name, configs=[begin])
         ask_at(self.any, alter.API, alter.Request(resources=[resource], validate_only=False))
-        producer = Producer({"bootstrap.servers": one_address.kafka})
+        # one batch: `flush` does not wait for more
+        producer = Producer({"bootstrap.servers": one_address.kafka, "linger.ms": 10_000})
         for number in range(RECORDS):
             producer.produce(self.topic, str(number))
         assert producer.flush(30) == 0
@@ -107,9 +108,9 @@ class Group:
         )  # fmt: skip
         return connection.ask(share_fetch.API, request, 1)
 
-    def fetch(self, connection: Connection, epoch: int, *said: Said, member: str = "m") -> Taken:
+    def fetch(self, connection: Connection, epoch: int, *said: Said, wait_ms: int = 20_000) -> Taken:
         """Of a request without errors."""
-        answer = self.ask(connection, epoch, *said, member=member)
+        answer = self.ask(connection, epoch, *said, wait_ms=wait_ms)
         parts = [part for topic in answer.responses for part in topic.partitions]
         assert (answer.error_code, answer.node_endpoints) == (0, [])
         assert {(one.error_code, one.acknowledge_error_code) for one in parts} <= {(0, 0)}
@@ -164,7 +165,7 @@ def test_it_does_not_matter_which_node_is_asked(one_address: OneAddress, connect
     for node in NODES:
         connection, first = connect(node), 3 * node
         assert group.fetch(connection, 0)[0][:2] == (first, RECORDS - 1)
-        group.fetch(connection, 1, (first, first + 2))
+        group.fetch(connection, 1, (first, first + 2), wait_ms=0)
         said = AcknowledgementBatch(first_offset=first + 3, last_offset=RECORDS - 1, acknowledge_types=[2])  # release
         part = share_acknowledge.AcknowledgePartition(partition_index=0, acknowledgement_batches=[said])
         topic = share_acknowledge.AcknowledgeTopic(topic_id=group.topic_id, partitions=[part])
@@ -217,7 +218,7 @@ def test_offsets_that_are_altered_are_known_to_who_joins_then(one_address: OneAd
         group.beat(0)
         connection = connect(0)
         assert group.fetch(connection, 0) == [(0, RECORDS - 1, 1)]
-        group.fetch(connection, 1, (0, RECORDS - 1))
+        group.fetch(connection, 1, (0, RECORDS - 1), wait_ms=0)
         group.beat(-1)
         topic = alter.RequestTopic(
             topic_name=group.topic, partitions=[alter.RequestPartition(partition_index=0, start_offset=4)]
@@ -254,10 +255,10 @@ def test_a_node_that_is_killed_takes_nothing_along(own_nodes: OneAddress) -> Non
     with ExitStack() as connections:
         there = connections.enter_context(Connection(own_nodes.direct[1]))
         assert at_it.first(there) == [(0, RECORDS - 1, 1)]
-        assert at_it.fetch(there, 1, (0, 1)) == []
+        assert at_it.fetch(there, 1, (0, 1), wait_ms=0) == []
         elsewhere = connections.enter_context(Connection(own_nodes.direct[0]))
         assert by_it.first(elsewhere) == [(0, RECORDS - 1, 1)]
-        assert by_it.fetch(elsewhere, 1, (0, 1), (5, 5)) == []
+        assert by_it.fetch(elsewhere, 1, (0, 1), (5, 5), wait_ms=0) == []
         own_nodes.nodes[1].kill()
         again = connections.enter_context(Connection(own_nodes.direct[0]))
         assert at_it.first(again, "n") == [(2, RECORDS - 1, 2)]

@@ -36,7 +36,7 @@ class Site:
         return {
             "bootstrap.servers": self.addresses["SSL"], "security.protocol": "SSL",
             "ssl.ca.location": self.authority.file, "ssl.certificate.location": files.certificate,
-            "ssl.key.location": files.key, "socket.timeout.ms": 5000,
+            "ssl.key.location": files.key,
         }  # fmt: skip
 
     def java(self, files: CertificateFiles, versions: str) -> str:
@@ -47,7 +47,7 @@ class Site:
         path.write_text(
             f"security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.location={self.authority.file}\n"
             f"ssl.keystore.type=PEM\nssl.keystore.location={store}\nssl.enabled.protocols={versions}\n"
-            f"ssl.protocol={versions}\ndefault.api.timeout.ms=10000\nrequest.timeout.ms=5000\n"
+            f"ssl.protocol={versions}\n"
         )
         return str(path)
 

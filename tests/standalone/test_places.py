@@ -48,6 +48,10 @@ def test_one_port_is_not_given_twice() -> None:
         choose(PortOption("--pulsar-port", 6650, free), used)
 
 
+def test_what_is_not_open_yet_is_not_chosen_again() -> None:
+    assert len({any_free() for _ in range(500)}) == 500
+
+
 def test_no_connection_is_given_a_free_port_by_the_kernel(taken: int) -> None:
     given = []
     for _ in range(50):

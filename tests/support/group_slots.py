@@ -1,10 +1,16 @@
 """Which nodes coordinate which groups."""
 
-from itertools import chain
+from __future__ import annotations
 
-from bridge.owned_log.slot import Slot
+from itertools import chain
+from typing import TYPE_CHECKING
+
 from tests.support.bridges import BridgeThread
 from tests.support.waiting import until
+
+if TYPE_CHECKING:
+    from bridge.groups.store.store import GroupStore
+    from bridge.owned_log.slot import Slot
 
 
 def wait_until_shared(*bridges: BridgeThread) -> None:
@@ -18,6 +24,11 @@ def wait_until_shared(*bridges: BridgeThread) -> None:
         bridges[0].call(until(are_shared))
     except TimeoutError:
         raise AssertionError(f"group slots: {[_standing(bridge) for bridge in bridges]}") from None
+
+
+async def until_owned(store: GroupStore) -> None:
+    """Return when it owns the slots that it was assigned. A request waits three seconds, and clients ask again."""
+    await until(lambda: all(slot.is_owned for slot in store._log.slots if slot.assigned))
 
 
 def _standing(bridge: BridgeThread) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -15,25 +15,16 @@ from bridge.config import Address, Settings
 from bridge.node.orphans import Guard
 from bridge.standalone import probe
 from bridge.standalone.bridge_process import BridgeProcess
-from bridge.standalone.ports import HOST, is_free
+from bridge.standalone.ports import HOST, any_free
 from tests.support.bridges import Overrides, settings_for
 from tests.support.freezing import frozen
 from tests.support.pulsar import PulsarAddress
 from tests.support.relay import Relay
 
-_PORTS = range(15_000, 32_000)
-"""Below those that the kernel gives to clients' sockets: a node that is down finds its port free when it comes back."""
-
 
 def stable_ports(count: int) -> list[int]:
-    """Ports that are free, and that no outgoing connection will take."""
-    found: list[int] = []
-    for port in random.sample(_PORTS, len(_PORTS)):
-        if len(found) == count:
-            break
-        if is_free(port):
-            found.append(port)
-    return found
+    """Free ports that the kernel gives to no connection: a node that is down finds its own free when it comes back."""
+    return [any_free() for _ in range(count)]
 
 
 def listener(number: int) -> str:
@@ -123,6 +114,33 @@ def _cut(relay: Relay, half_open: bool) -> Iterator[None]:
         relay.heal()
 
 
+def wait_for_view(nodes: Sequence[Node], holds: Callable[[list[tuple[int, int]]], bool], seconds: float = 30.0) -> None:
+    """Wait until all of them go by one view, in which they are members and this is true.
+
+    `holds`: of how many slots of partitions and of groups each member has.
+    """
+    deadline = time.monotonic() + seconds
+    while not ((held := _held(nodes)) and holds(held)):
+        assert time.monotonic() < deadline, f"the nodes go by no such view: {held}"
+        time.sleep(0.1)
+
+
+def _held(nodes: Sequence[Node]) -> list[tuple[int, int]]:
+    """What each member has; nothing while a node does not know the view of the others."""
+    answers = [probe.get(Address.parse(node.http).port, "/cluster") for node in nodes]
+    if any(status != 200 for status, _ in answers):
+        return []
+    views = [json.loads(body) for _, body in answers]
+    held = [(member["slots_led"], member["group_slots_held"]) for member in views[0]["members"]]
+    return held if len(held) == len(nodes) and len({view["version"] for view in views}) == 1 else []
+
+
+def is_shared(counts: Iterable[int]) -> bool:
+    """Whether each has its share."""
+    found = list(counts)
+    return max(found) - min(found) <= 1
+
+
 class Nodes:
     """A Kafka cluster of bridges on one namespace of one Pulsar."""
 
@@ -180,16 +198,7 @@ class Nodes:
 
     def wait_until_settled(self, seconds: float = 30.0) -> None:
         """Wait until each of them leads its share of the partitions: nothing moves for those that have joined."""
-        deadline = time.monotonic() + seconds
-        while not self._are_settled():
-            assert time.monotonic() < deadline, "the nodes do not share the partitions"
-            time.sleep(0.1)
-
-    def _are_settled(self) -> bool:
-        port = Address.parse(self.all[0].http).port
-        view = json.loads(probe.get(port, "/cluster")[1])
-        led = [member["slots_led"] for member in view["members"]]
-        return len(led) == len(self.all) and max(led) - min(led) <= 1
+        wait_for_view(self.all, lambda held: is_shared(led for led, _ in held), seconds)
 
     def close(self) -> None:
         """Kill all."""

@@ -9,7 +9,7 @@ from bridge.node.orphans import Guard
 from bridge.standalone.ports import HOST
 from tests.support.balancer import Balancer
 from tests.support.bridges import Overrides, settings_for
-from tests.support.nodes import Node, stable_ports
+from tests.support.nodes import Node, is_shared, stable_ports, wait_for_view
 from tests.support.pulsar import PulsarAddress
 
 
@@ -53,9 +53,10 @@ class OneAddress:
         return self.balancer.address
 
     def start(self) -> None:
-        """Start all, and wait until each is ready."""
+        """Start all, and wait until each is ready and all know who has which groups."""
         with ThreadPoolExecutor(len(self.nodes)) as pool:
             list(pool.map(Node.start, self.nodes))
+        wait_for_view(self.nodes, lambda held: is_shared(groups for _, groups in held))
 
     def close(self) -> None:
         """Kill all."""

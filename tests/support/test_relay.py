@@ -125,10 +125,6 @@ def test_delayed_bytes_arrive_late_and_in_order(relay: Relay) -> None:
         began = time.monotonic()
         for number in range(100):
             connection.sendall(b"%02d" % number)
-        connection.settimeout(0.02)
-        with pytest.raises(TimeoutError):
-            connection.recv(1)
-        connection.settimeout(10)
         assert receive(connection, 200) == b"".join(b"%02d" % number for number in range(100))
         assert time.monotonic() - began >= 0.2
 

@@ -19,6 +19,7 @@ from bridge.storage.services import Storage
 from bridge.telemetry.metrics import Metrics
 from bridge.tenants.services import NamespaceServices, storage_of
 from tests.support.bridges import settings_for
+from tests.support.group_slots import until_owned
 from tests.support.pulsar import PulsarAddress
 
 VIEW_SLOTS = 2
@@ -79,7 +80,7 @@ async def test_the_same_names_in_two_namespaces_are_different_things(
     assert {change.event for change in told} == {TopicEvent.CREATED}
 
     for services, offset in ((own, 5), (other, 7)):
-        await services.store.ready()
+        await until_owned(services.store)
         await (await services.offsets.commit("g", Committer(), {("t", 0): StoredOffset(offset)}))
     found = [{where: one and one.offset for where, one in (await each.offsets.fetch("g")).items()} for each in two]
     assert found == [{("t", 0): 5}, {("t", 0): 7}]

@@ -11,6 +11,7 @@ from bridge.groups.store.store import TOPIC, GroupStore
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import Retention
 from tests.groups.conftest import MakeNode, Node
+from tests.support.group_slots import until_owned
 from tests.support.pulsar import PrivatePulsar, PulsarAddress
 from tests.support.waiting import compact, until
 
@@ -48,6 +49,7 @@ def slot_topic(node: Node) -> str:
 
 async def test_an_unknown_group_is_empty(pulsar: PulsarAddress, namespace: str, node: MakeNode) -> None:
     one = await node(pulsar, namespace)
+    await until_owned(one.store)
     assert await one.store.load("unknown") == StoredGroup()
     assert list(one.store.groups()) == []
 
@@ -56,7 +58,7 @@ async def test_what_is_written_shows_and_what_is_deleted_goes(
     pulsar: PulsarAddress, namespace: str, node: MakeNode
 ) -> None:
     store = (await node(pulsar, namespace)).store
-    await store.ready()
+    await until_owned(store)
     stored: list[tuple[Key, StoredOffset | None]] = []
     store.on_stored.append(lambda key, offset: stored.append((key, offset)))
     offset = StoredOffset(5, 3, "näh\u2028", 17, 99)
@@ -73,12 +75,12 @@ async def test_what_is_written_shows_and_what_is_deleted_goes(
 
 async def test_groups_are_spread_over_the_slots(pulsar: PulsarAddress, namespace: str, node: MakeNode) -> None:
     one = await node(pulsar, namespace, groups={"slots": 3})
-    await one.store.ready()
+    await until_owned(one.store)
     await asyncio.gather(*(commit(one.store, f"g{i}", i) for i in range(50)))
     assert all(one.store._groups.live_records(slot) > 5 for slot in range(3))
     await one.leave()
     other = await node(pulsar, namespace, groups={"slots": 5})  # a topic that exists keeps its number
-    await other.store.ready()
+    await until_owned(other.store)
     assert [await committed(other.store, f"g{i}") for i in range(50)] == list(range(50))
     assert len(other.store._log.slots) == 3
 
@@ -89,7 +91,7 @@ async def test_the_views_may_have_another_number_of_slots_than_the_log(
 ) -> None:
     """A namespace that other nodes had before: its log keeps its slots, and each belongs to one of the views'."""
     one = await node(pulsar, namespace, groups={"slots": slots})
-    await one.store.ready()
+    await until_owned(one.store)
     await asyncio.gather(*(commit(one.store, f"g{i}", i) for i in range(30)))
     await one.leave()
     other = await node(pulsar, namespace)
@@ -100,11 +102,11 @@ async def test_the_views_may_have_another_number_of_slots_than_the_log(
         assert store.slots == slots
         store.assign({1}, orphaned={1})
         mine = [f"g{i}" for i in range(30) if store.slot_of(f"g{i}") == 1]
-        await store.ready()
+        await until_owned(store)
         assert sorted(store.groups()) == sorted(mine)
         assert {store.slot_of(f"g{i}") for i in range(30)} == set(range(min(slots, 3)))
         store.assign({0, 1, 2})
-        await store.ready()
+        await until_owned(store)
         assert len(list(store.groups())) == 30
     finally:
         await store.close()
@@ -123,12 +125,13 @@ async def test_writes_wait_for_the_slot_and_for_nothing_longer(
 
 async def test_the_last_of_many_concurrent_writes_counts(pulsar: PulsarAddress, namespace: str, node: MakeNode) -> None:
     one = await node(pulsar, namespace)
-    await one.store.ready()
+    await until_owned(one.store)
     await asyncio.gather(*(commit(one.store, f"g{i % 10}", i) for i in range(3000)))
     assert [await committed(one.store, f"g{i}") for i in range(10)] == list(range(2990, 3000))
     assert one.metrics.groups.entries_written.value < 300
     await one.leave()
     other = await node(pulsar, namespace)
+    await until_owned(other.store)
     assert [await committed(other.store, f"g{i}") for i in range(10)] == list(range(2990, 3000))
 
 
@@ -137,7 +140,7 @@ async def test_compaction_loses_nothing(pulsar: PulsarAddress, namespace: str, n
     one = await node(pulsar, namespace)
     if not retained:
         await one.admin.set_namespace_retention(namespace, Retention(0, 0))
-    await one.store.ready()
+    await until_owned(one.store)
     expected: dict[str, int | None] = {}
     for turn in range(4):
         for i in range(60):
@@ -156,6 +159,7 @@ async def test_compaction_loses_nothing(pulsar: PulsarAddress, namespace: str, n
         await until(held(one.store))
     await one.leave()
     other = await node(pulsar, namespace)
+    await until_owned(other.store)
     assert {g: await committed(other.store, g) for g in expected} == expected
     kept = {g for g, value in expected.items() if value is not None}
     assert set(other.store.groups()) == kept
@@ -166,13 +170,15 @@ async def test_compaction_is_asked_for_by_the_number_of_writes(
     pulsar: PulsarAddress, namespace: str, node: MakeNode
 ) -> None:
     one = await node(pulsar, namespace, groups={"slots": 1, "compact_after_writes": 100})
-    await one.store.ready()
+    await until_owned(one.store)
     cursors = {}
     async with asyncio.timeout(20):
         while "__compaction" not in cursors:  # it keeps what is not compacted, past all retention
             cursors = (await one.admin.internal_stats(slot_topic(one))).cursors
+    compaction = one.store._log.slots[0]._compaction
+    await compaction.asked()  # before that no second one is asked for
     before = one.metrics.groups.compactions.value
-    one.store._log.slots[0]._compaction._asked_at = -1000.0  # a minute ago
+    compaction._asked_at = -1000.0  # a minute ago
     await asyncio.gather(*(commit(one.store, "g", i) for i in range(100)))
     assert one.metrics.groups.compactions.value == before + 1
     assert one.metrics.groups.compaction_errors.value == 0
@@ -182,7 +188,7 @@ async def test_a_new_owner_fences_and_the_old_owner_answers_nothing_more(
     pulsar: PulsarAddress, namespace: str, node: MakeNode
 ) -> None:
     old = await node(pulsar, namespace)
-    await old.store.ready()
+    await until_owned(old.store)
     await commit(old.store, "g", 1)
     belongs: list[Callable[[str], bool]] = []
     old.store.on_lost.append(belongs.append)
@@ -219,9 +225,9 @@ async def test_a_fenced_node_comes_back_when_the_other_has_gone(
     pulsar: PulsarAddress, namespace: str, node: MakeNode
 ) -> None:
     old = await node(pulsar, namespace)
-    await old.store.ready()
+    await until_owned(old.store)
     new = await node(pulsar, namespace)
-    await new.store.ready()
+    await until_owned(new.store)
     await until(lambda: not held(old.store)())
     await commit(new.store, "g", 7)
     assert not held(old.store)()
@@ -232,7 +238,7 @@ async def test_a_fenced_node_comes_back_when_the_other_has_gone(
 
 async def test_a_killed_node_loses_nothing_acknowledged(pulsar: PulsarAddress, namespace: str, node: MakeNode) -> None:
     old = await node(pulsar, namespace)
-    await old.store.ready()
+    await until_owned(old.store)
     writes = [commit(old.store, f"g{i % 5}", i) for i in range(2000)]
     await asyncio.wait(writes, return_when=asyncio.FIRST_COMPLETED)
     await old.vanish()
@@ -243,6 +249,7 @@ async def test_a_killed_node_loses_nothing_acknowledged(pulsar: PulsarAddress, n
             acknowledged[f"g{i % 5}"] = i
     assert acknowledged
     new = await node(pulsar, namespace)
+    await until_owned(new.store)
     for group, offset in acknowledged.items():
         found = await committed(new.store, group)
         assert found is not None
@@ -253,7 +260,7 @@ async def test_a_record_that_is_too_large_is_refused_alone(
     pulsar: PulsarAddress, namespace: str, node: MakeNode
 ) -> None:
     store = (await node(pulsar, namespace)).store
-    await store.ready()
+    await until_owned(store)
     huge = asyncio.ensure_future(store.submit("g", {group_key("g"): bytes(6 << 20)}))
     await commit(store, "g", 1)
     with pytest.raises(KafkaError) as raised:
@@ -266,7 +273,7 @@ async def test_a_record_that_is_too_large_is_refused_alone(
 
 async def test_a_deleted_topic_is_made_again(pulsar: PulsarAddress, namespace: str, node: MakeNode) -> None:
     one = await node(pulsar, namespace)
-    await one.store.ready()
+    await until_owned(one.store)
     await commit(one.store, "g", 1)
     await compact(one.admin, slot_topic(one))  # while the first compaction runs, Pulsar does not delete
     await one.admin.delete_partitioned(one.settings.pulsar.state_topic(TOPIC))
@@ -282,7 +289,7 @@ async def test_a_killed_pulsar_delays_and_loses_nothing(
 ) -> None:
     broker = private_pulsar()
     one = await node(broker, broker.create_namespace())
-    await one.store.ready()
+    await until_owned(one.store)
     acknowledged = -1
 
     async def persist(offset: int) -> None:
@@ -311,4 +318,5 @@ async def test_a_killed_pulsar_delays_and_loses_nothing(
     assert found >= acknowledged
     await persist(5000)
     other = await node(broker, one.settings.pulsar.full_namespace)
+    await until_owned(other.store)
     assert await committed(other.store, "g") == 5000

@@ -20,6 +20,7 @@ from bridge.groups.store.store import GroupStore
 from tests.groups.conftest import MakeNode
 from tests.groups.fake_outcomes import transaction
 from tests.groups.store.fake_store import FakeStore
+from tests.support.group_slots import until_owned
 
 
 @pytest_asyncio.fixture(params=["fake", pytest.param("pulsar", id="real")])
@@ -28,7 +29,7 @@ async def store(request: pytest.FixtureRequest, node: MakeNode) -> AsyncIterator
         yield FakeStore()
         return
     started = await node(request.getfixturevalue("pulsar"), request.getfixturevalue("namespace"))
-    await started.store.ready()
+    await until_owned(started.store)
     yield started.store
 
 

@@ -187,8 +187,7 @@ async def test_the_supervisors_port_has_the_token_and_the_certificate_of_the_set
             assert ready.status == 200
 
 
-async def test_a_worker_that_does_not_answer_a_scrape_is_left_out_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bridge.node.workers.overview.SCRAPE_SECONDS", 1.0)
+async def test_a_worker_that_does_not_answer_a_scrape_is_left_out_and_counted() -> None:
     async with supervising() as supervisor:
         with frozen(process_number(supervisor, 0)):
             _, text = await page(supervisor, "/metrics")
