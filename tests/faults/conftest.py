@@ -10,8 +10,8 @@ import pytest
 
 from bridge.node.orphans import Guard
 from tests.faults import figures
-from tests.support.bridges import BridgeChild, started_children
-from tests.support.nodes import listeners, stable_ports
+from tests.support.bridges import BridgeChild, Overrides, started_children
+from tests.support.nodes import Node, Nodes, listeners, stable_ports
 from tests.support.pulsar import NewPulsar, PrivatePulsar
 
 ENTRIES_PER_LEDGER = 50
@@ -72,6 +72,24 @@ def start_bridge(
 def bridge_child(start_bridge: Callable[..., BridgeChild]) -> BridgeChild:
     """The bridge under load."""
     return start_bridge()
+
+
+@pytest.fixture
+def start_relayed(
+    broker: PrivatePulsar, broker_namespace: str, relay_ports: list[int], guard: Guard, tmp_path: Path
+) -> Iterator[Callable[..., Node]]:
+    """Start one with a relay before it and one between it and Pulsar; these settings over the defaults."""
+    made: list[Nodes] = []
+
+    def start(**overrides: Overrides) -> Node:
+        nodes = Nodes(broker, broker_namespace, guard, tmp_path, 1, relays=relay_ports, overrides=overrides)
+        made.append(nodes)
+        nodes.start()
+        return nodes.all[0]
+
+    yield start
+    for nodes in made:
+        nodes.close()
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import struct
 import threading
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from typing import Any, cast
 
 from bridge.standalone.ports import HOST
@@ -26,7 +27,7 @@ class Relay:
     Delayed: what arrives from now on passes `delay_seconds` later, in each direction, at any rate and in order. What is
     on its way when the bytes are held still arrives.
 
-    One connection alone can be held or delayed in one direction.
+    One connection alone can be held or delayed in one direction. All can be held once clients have sent so much.
     """
 
     def __init__(self, target: int, port: int = 0) -> None:
@@ -38,6 +39,7 @@ class Relay:
         self._newest: _Client | None = None
         self._is_held = False
         self._is_cut = False
+        self._passes = inf
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=f"relay-{self.port}", daemon=True)
         self._thread.start()
@@ -46,6 +48,10 @@ class Relay:
     def hold(self) -> None:
         """Let no byte pass."""
         self._call(self._hold)
+
+    def hold_after(self, count: int) -> None:
+        """Let no byte pass any more once clients have sent about so many from now on."""
+        self._passes = count
 
     def cut(self) -> None:
         """Reset every connection, and those to come."""
@@ -100,6 +106,7 @@ class Relay:
 
     def _heal(self) -> None:
         self._is_held = self._is_cut = False
+        self._passes = inf
         for end in list(self._ends):
             end.is_held, end.delay_seconds = False, 0.0
             end.resume()
@@ -125,6 +132,13 @@ class Relay:
     @property
     def is_cut(self) -> bool:
         return self._is_cut
+
+    def sent(self, count: int) -> None:
+        """So many bytes more have come from a client."""
+        self._passes -= count
+        if self._passes <= 0:
+            self._passes = inf
+            self._hold()
 
     def made(self, end: _End) -> None:
         self._ends.add(end)
@@ -243,3 +257,7 @@ class _Client(_End):
             self.reset()
         else:
             self._relay.start(self)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._relay.sent(len(data))

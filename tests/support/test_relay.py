@@ -95,6 +95,21 @@ def test_held_bytes_arrive_late(relay: Relay) -> None:
             assert receive(later, 5) == b"later"
 
 
+def test_what_comes_after_so_many_bytes_is_held(relay: Relay) -> None:
+    with connect(relay) as connection:
+        relay.hold_after(4)
+        connection.sendall(b"four")
+        while not relay.is_held:
+            time.sleep(0.01)  # the relay's thread does it
+        connection.sendall(b"held")
+        connection.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            connection.recv(1)
+        relay.heal()
+        connection.settimeout(10)
+        assert receive(connection, 8) == b"fourheld"
+
+
 def test_a_cut_resets_what_is_open_and_what_comes(relay: Relay) -> None:
     with connect(relay) as connection:
         exchange(connection, b"open")
