@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bridge.apis import add_partitions_to_txn, end_txn, init_producer_id, offset_fetch, txn_offset_commit
+from bridge.apis import add_partitions_to_txn, end_txn, offset_fetch, txn_offset_commit
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.owned_log.journal import WRITE_TIMEOUT
@@ -86,6 +86,22 @@ def wait_for(node: BridgeThread, condition: Callable[[], bool]) -> None:
     node.call(until(condition))
 
 
+def requests_in_line(node: BridgeThread, producer: Producer) -> int:
+    return int(transactions_of(node)._coordinator._lines[producer.name].requests)
+
+
+@pytest.fixture
+def pass_an_hour(monkeypatch: pytest.MonkeyPatch) -> Callable[[BridgeThread], None]:
+    """A coordinator finds the time of each open transaction over when it looks again, once a second."""
+
+    def passed(node: BridgeThread) -> None:
+        coordinator = transactions_of(node)._coordinator
+        wall = coordinator._wall
+        monkeypatch.setattr(coordinator, "_wall", lambda: wall() + 3600)
+
+    return passed
+
+
 def move(producer: Producer) -> None:
     """Give all slots to the other node."""
     for node, slots in ((producer.here, ()), (producer.elsewhere, ALL)):
@@ -120,7 +136,7 @@ def test_an_instance_that_comes_while_a_commit_is_under_way_aborts_nothing(
         ending = beside(producer.end)
         wait_for(producer.here, lambda: writes_under_way(producer.here, producer) == 1)
         coming = beside(producer.init)
-        wait_for(producer.here, lambda: transactions_of(producer.here)._coordinator._lines[producer.name].requests == 2)
+        wait_for(producer.here, lambda: requests_in_line(producer.here, producer) == 2)
         assert not ending.done()
         assert not coming.done()
     assert ending.result() == ErrorCode.NONE
@@ -137,38 +153,44 @@ def test_a_commit_that_comes_while_another_instance_is_made_is_fenced(
         coming = beside(producer.init)
         wait_for(producer.here, lambda: writes_under_way(producer.here, producer) == 1)
         ending = beside(producer.end)
-        wait_for(producer.here, lambda: transactions_of(producer.here)._coordinator._lines[producer.name].requests == 2)
+        wait_for(producer.here, lambda: requests_in_line(producer.here, producer) == 2)
     assert coming.result().error_code == ErrorCode.NONE
     assert ending.result() == ErrorCode.PRODUCER_FENCED
     assert outcomes(nodes, one) == {Outcome.ABORTED}
 
 
 def test_a_transaction_whose_time_is_over_while_its_commit_is_under_way_is_committed(
-    broker: PrivatePulsar, nodes: Nodes, producer: Producer, beside: Callable[..., Future[Any]]
+    broker: PrivatePulsar,
+    nodes: Nodes,
+    producer: Producer,
+    beside: Callable[..., Future[Any]],
+    pass_an_hour: Callable[[BridgeThread], None],
 ) -> None:
-    request = init_producer_id.Request(transactional_id=producer.name, transaction_timeout_ms=1500)
-    producer.epoch = until_served(lambda: ask(producer.here, init_producer_id.API, request, 5)).producer_epoch
     producer.add(("t", [0]))
     one = stamp_of(producer.here, producer, 0)
     with frozen(broker.pid):
         ending = beside(producer.end)
         wait_for(producer.here, lambda: writes_under_way(producer.here, producer) == 1)
-        let_pass(2.5)  # the coordinator looks once a second
+        pass_an_hour(producer.here)
+        wait_for(producer.here, lambda: requests_in_line(producer.here, producer) == 2)
     assert ending.result() == ErrorCode.NONE
     assert outcomes(nodes, one) == {Outcome.COMMITTED}
     assert producer.end() == ErrorCode.NONE  # of this epoch still
 
 
 def test_a_commit_without_a_receipt_in_time_is_not_contradicted(
-    broker: PrivatePulsar, nodes: Nodes, producer: Producer, beside: Callable[..., Future[Any]]
+    broker: PrivatePulsar,
+    nodes: Nodes,
+    producer: Producer,
+    beside: Callable[..., Future[Any]],
+    pass_an_hour: Callable[[BridgeThread], None],
 ) -> None:
-    request = init_producer_id.Request(transactional_id=producer.name, transaction_timeout_ms=2000)
-    producer.epoch = until_served(lambda: ask(producer.here, init_producer_id.API, request, 5)).producer_epoch
     producer.add(("t", [0]))
     one = stamp_of(producer.here, producer, 0)
     with frozen(broker.pid):
         ending = beside(producer.end)
         wait_for(producer.here, lambda: writes_under_way(producer.here, producer) == 1)
+        pass_an_hour(producer.here)
         let_pass(WRITE_TIMEOUT)
         assert ending.result() in _AGAIN
         assert producer.end(committed=False) in _AGAIN  # nobody decides on what is not known
