@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from bridge.node.orphans import Guard
 from bridge.standalone.ports import any_free
 from tests.faults.checker import load
 from tests.faults.processes import let_pass
-from tests.faults.topics import create
+from tests.faults.topics import create, wait_for
 from tests.support.bridges import BridgeChild, settings_for
 from tests.support.freezing import frozen
 from tests.support.login import Login
@@ -49,20 +50,44 @@ def test_a_stopping_bridge_answers_what_it_has_received(bridge_child: BridgeChil
     verdict.check()  # no duplicates: nothing that was received went unanswered
 
 
-def test_a_producer_that_never_repeats_meets_no_error_in_a_drain(bridge_child: BridgeChild, topic: str) -> None:
+def test_a_producer_that_never_repeats_meets_no_error_in_a_drain(
+    broker: PrivatePulsar, bridge_child: BridgeChild, topic: str
+) -> None:
     create(bridge_child.kafka, topic)
     outcomes: list[KafkaError | None] = []
+    unsent: list[int] = []
 
     def done(error: KafkaError | None, _: Message) -> None:
         outcomes.append(error)
 
-    producer = Producer({"bootstrap.servers": bridge_child.kafka, "retries": 0, "linger.ms": 0, "log_level": 0})
+    def told(statistics: str) -> None:
+        """What the client has not handed to its sockets yet."""
+        told = json.loads(statistics)
+        queues = [one for of in told["topics"].values() for one in of["partitions"].values()]
+        waiting = sum(one["msgq_cnt"] + one["xmit_msgq_cnt"] for one in queues)
+        unsent.append(waiting + sum(one["outbuf_cnt"] for one in told["brokers"].values()))
+
+    def is_sent() -> bool:
+        """The first statistics may be of a moment ago."""
+        producer.poll(0)
+        return unsent[-2:] == [0, 0]
+
+    producer = Producer({
+        "bootstrap.servers": bridge_child.kafka, "retries": 0, "linger.ms": 0, "log_level": 0,
+        "statistics.interval.ms": 20, "stats_cb": told,
+    })  # fmt: skip
     producer.produce(topic, b"first", on_delivery=done)
-    producer.flush(10)
-    for number in range(50):
-        producer.produce(topic, b"%d" % number, on_delivery=done)
-    producer.poll(0.05)
-    os.kill(bridge_child.pid, signal.SIGTERM)
+    assert producer.flush(10) == 0
+    with frozen(broker.pid):  # nothing is answered before the end comes
+        for number in range(50):
+            producer.produce(topic, b"%d" % number, on_delivery=done)
+        producer.poll(0)
+        unsent.clear()
+        wait_for(is_sent, "the client does not send")
+        assert outcomes == [None]
+        os.kill(bridge_child.pid, signal.SIGTERM)
+        output = bridge_child.process.child.output
+        wait_for(lambda: "= draining" in output.read_text(errors="replace"), "the bridge does not drain")
     assert bridge_child.process.child.wait(15), "the bridge does not drain"
     assert bridge_child.process.child.exit_description() == "exited with 0"
     assert producer.flush(10) == 0  # what came before the end is told now
