@@ -1,6 +1,7 @@
 """Ports and data directories: what is asked for, what is taken, and whose it is."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -93,12 +94,19 @@ import os, subprocess
 from pathlib import Path
 from bridge.standalone.datadir import DataDir
 data = DataDir(Path({str(tmp_path / "data")!r}), print)
-child = subprocess.Popen(["sleep", "1"], pass_fds=[data.lock])
+child = subprocess.Popen(["sleep", "100"], pass_fds=[data.lock])
+Path({str(tmp_path / "child")!r}).write_text(str(child.pid))
 os.kill(os.getpid(), 9)
 """
     subprocess.run([sys.executable, "-c", code], check=False, stdout=subprocess.DEVNULL)
     said: list[str] = []
-    with DataDir(tmp_path / "data", said.append):
+
+    def say(line: str) -> None:
+        """It waits for the child, which ends now."""
+        said.append(line)
+        os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)
+
+    with DataDir(tmp_path / "data", say):
         assert said == ["waiting for the Pulsar of an earlier, killed run to stop"]
 
 
