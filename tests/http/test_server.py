@@ -338,6 +338,13 @@ async def test_who_does_not_take_the_answer_is_hung_up_on(monkeypatch: pytest.Mo
     metrics.groups.lags = [Lag(f"group-{at}", "topic", at, at, at, 1.0) for at in range(20_000)]
     async with serving(metrics, max_connections_per_ip=1) as server:
         whole = await raw(server, SCRAPE + b"\r\n")
+        begun, exchange = asyncio.Event(), server._exchange
+
+        async def noted(*arguments: Any) -> None:
+            begun.set()
+            await exchange(*arguments)
+
+        monkeypatch.setattr(server, "_exchange", noted)
         monkeypatch.setattr("bridge.http.server._EXCHANGE_TIMEOUT_SECONDS", 0.2)
         with socket.socket() as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -345,6 +352,8 @@ async def test_who_does_not_take_the_answer_is_hung_up_on(monkeypatch: pytest.Mo
             loop = asyncio.get_running_loop()
             await loop.sock_connect(client, ("127.0.0.1", server.port))
             await loop.sock_sendall(client, SCRAPE + b"\r\n")
+            await begun.wait()
+            monkeypatch.setattr("bridge.http.server._EXCHANGE_TIMEOUT_SECONDS", 60)  # of all others
             assert await scraped(server) == b"200"
             left = 0
             with suppress(ConnectionError):

@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.support.programs import require
 from tests.support.sources import ROOT
 
+_PATIENCE_MS = 30_000
+"""Playwright's own five seconds are not enough where the machine has other things to do."""
 AXE = ROOT / "tests" / "http" / "status" / "vendor" / "axe.min.js"
 
 
@@ -19,6 +21,7 @@ AXE = ROOT / "tests" / "http" / "status" / "vendor" / "axe.min.js"
 def started() -> Iterator[Browser]:
     """Without a screen. Tests beside it must be no coroutines: Playwright has the thread's event loop until the end."""
     program = require("chromium")
+    expect.set_options(timeout=_PATIENCE_MS)
     with sync_playwright() as playwright:
         # --no-sandbox: in a container, as root, Chromium has none
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
