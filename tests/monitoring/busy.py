@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import jwt
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bridge.access.password_file import line_of
@@ -76,9 +76,11 @@ class Busy:
 
     def _be_refused(self) -> None:
         """A user that may do nothing writes."""
-        producer = Producer({**self.words("guest"), "message.timeout.ms": 2000, "log_level": 0})
-        producer.produce(TOPIC, b"x")
-        producer.flush(10)
+        told: list[Any] = []
+        producer = Producer({**self.words("guest"), "log_level": 0})
+        producer.produce(TOPIC, b"x", on_delivery=lambda error, _: told.append(error and error.code()))
+        producer.flush(30)
+        assert told == [KafkaError.TOPIC_AUTHORIZATION_FAILED]
 
     def _transactional(self, name: str) -> Producer:
         words = {"transactional.id": name, "transaction.timeout.ms": _TIME_OUT_MS, "linger.ms": 0}

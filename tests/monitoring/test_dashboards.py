@@ -16,7 +16,7 @@ from bridge.node.orphans import Guard
 from config.grafana import generate
 from tests.monitoring.busy import Busy
 from tests.monitoring.quickened import ALL
-from tests.support.prometheus import Prometheus, scraping
+from tests.support.prometheus import Prometheus, Sample, scraping
 from tests.support.pulsar import PulsarAddress
 
 SCRAPE_SECONDS = 0.5
@@ -93,8 +93,14 @@ def test_every_expression_finds_data(prometheus: Prometheus) -> None:
 
 def test_every_variable_has_values(prometheus: Prometheus) -> None:
     for metric, label in variables():
-        found = prometheus.query(f"count by ({label}) ({metric})")
-        assert found and all(sample.labels[label] for sample in found), (metric, label)
+        found: list[Sample] = []
+
+        def has_values(metric: str = metric, label: str = label, found: list[Sample] = found) -> bool:
+            found[:] = prometheus.query(f"count by ({label}) ({metric})")
+            return bool(found)
+
+        prometheus.until(f"{metric} has {label}", has_values)
+        assert all(sample.labels[label] for sample in found), (metric, label)
 
 
 def test_what_the_alerts_ask_for_is_there(prometheus: Prometheus) -> None:
