@@ -18,6 +18,7 @@ from bridge.config import Settings
 from bridge.runtime.polling import Poller
 from tests.support.bridges import BridgeThread, settings_for
 from tests.support.foreign import until
+from tests.support.group_slots import wait_until_shared
 from tests.support.group_tool import GROUPS, table
 from tests.support.java import run_tool
 from tests.support.pulsar import PulsarAddress
@@ -42,6 +43,7 @@ class Two:
             self._stack.callback(node.stop)
             node.start()
             self.nodes.append(node)
+        wait_until_shared(*self.nodes)  # later a group would be at neither of them for a moment
 
     def stop(self, node: BridgeThread) -> None:
         self.nodes.remove(node)
