@@ -26,6 +26,8 @@ FEATURES = "org.apache.kafka.tools.FeatureCommand"
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 TOKENS = "org.apache.kafka.tools.DelegationTokenCommand"
 VERSIONS = "org.apache.kafka.tools.BrokerApiVersionsCommand"
+_LONG_MS = 600_000
+"""A transaction is open while several tools run, each of which takes seconds."""
 
 
 def tool(endpoint: Endpoint, main_class: str, *arguments: str) -> str:
@@ -142,7 +144,7 @@ def transactions(endpoint: Endpoint, first_heading: str, *arguments: str) -> lis
 
 def test_an_open_transaction_is_shown_and_ended(endpoint: Endpoint, scene: Scene) -> None:
     name, of_topic = unique("transactional"), ["--topic", scene.topic]
-    producer = ConfluentProducer(endpoint.kafka, name)
+    producer = ConfluentProducer(endpoint.kafka, name, _LONG_MS)
     scene.write(PARTITIONS)
     producer.begin()
     producer.send(scene.topic, ["a", "b"])
@@ -151,7 +153,7 @@ def test_an_open_transaction_is_shown_and_ended(endpoint: Endpoint, scene: Scene
     assert (listed["TransactionalId"], listed["TransactionState"]) == (name, "Ongoing")
     (described,) = transactions(endpoint, "CoordinatorId", "describe", *of_id)
     assert described["TransactionState"] == "Ongoing"
-    assert described["TransactionTimeoutMs"] == "60000"
+    assert described["TransactionTimeoutMs"] == str(_LONG_MS)
     assert described["TopicPartitions"] == f"{scene.topic}-0"
     assert int(described["CurrentTransactionStartTimeMs"]) > 0
     writers = transactions(endpoint, "ProducerId", "describe-producers", *of_topic, "--partition", "0")
@@ -173,7 +175,7 @@ def test_an_open_transaction_is_shown_and_ended(endpoint: Endpoint, scene: Scene
 def test_an_open_transaction_is_aborted(endpoint: Endpoint, scene: Scene) -> None:
     """On Kafka behind the coordinator's back: a transaction is told "committed" then that was aborted."""
     name = unique("transactional")
-    producer = ConfluentProducer(endpoint.kafka, name)
+    producer = ConfluentProducer(endpoint.kafka, name, _LONG_MS)
     producer.begin()
     producer.send(scene.topic, ["a"])
     tool(endpoint, TRANSACTIONS, "abort", "--topic", scene.topic, "--partition", "0", "--start-offset", "0")

@@ -55,16 +55,21 @@ def group(endpoint: Endpoint, scene: Scene) -> str:
 
 def test_a_share_group_is_listed_described_and_deleted(endpoint: Endpoint, scene: Scene, group: str) -> None:
     of_group = ["--group", group]
-    assert group in tool(endpoint, "--list").split()
-    rows = table(tool(endpoint, "--list", "--state", "stable"))
+
+    def said(*arguments: str, main_class: str = SHARES) -> str:
+        beat(endpoint, group, 0, scene.topic)  # it joins again, before its session ends: each tool takes seconds
+        return tool(endpoint, *arguments, main_class=main_class)
+
+    assert group in said("--list").split()
+    rows = table(said("--list", "--state", "stable"))
     assert [row["STATE"] for row in rows if row["GROUP"] == group] == ["Stable"]
-    (row,) = [one for one in table(tool(endpoint, "--list", main_class=ALL_GROUPS)) if one["GROUP"] == group]
+    (row,) = [one for one in table(said("--list", main_class=ALL_GROUPS)) if one["GROUP"] == group]
     assert (row["TYPE"], row["PROTOCOL"]) == ("Share", "share")
-    (row,) = table(tool(endpoint, "--describe", "--members", *of_group))
+    (row,) = table(said("--describe", "--members", *of_group))
     assert row["CONSUMER-ID"] == "m"
     assert f"{scene.topic}:{','.join(map(str, range(PARTITIONS)))}" in row.values()
-    assert "Stable" in tool(endpoint, "--describe", "--state", *of_group)
-    rows = table(tool(endpoint, "--describe", "--offsets", *of_group))
+    assert "Stable" in said("--describe", "--state", *of_group)
+    rows = table(said("--describe", "--offsets", *of_group))
     assert {(row["TOPIC"], row["START-OFFSET"]) for row in rows} == {(scene.topic, "-")}
     beat(endpoint, group, -1)
     (row,) = table(tool(endpoint, "--delete-offsets", *of_group, "--topic", scene.topic), "TOPIC")

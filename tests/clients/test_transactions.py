@@ -27,7 +27,7 @@ LACKING = {
     # it sends offsets with the commit, and without the generation of KIP-447
     "sarama": {"test_offsets_go_with_their_transaction", "test_copiers_copy_exactly_once_while_members_come_and_go"}
 }
-SHORT_MS = 1_000
+SHORT_MS = 4_000
 """A time-out that is waited for; Kafka looks every ten seconds."""
 PARTITIONS = 3
 _LOOK_EVERY = 0.1
