@@ -26,6 +26,9 @@ async def held(seconds: float, where: str) -> Histogram:
     watchdog.start()
     try:
         await asyncio.sleep(0.05)
+        # a busy machine holds the loop, too: that is told before, and no event tells it
+        while watchdog._place is not None or time.monotonic() > watchdog._due:  # noqa: ASYNC110 - see above
+            await asyncio.sleep(0)
         code_of_ours(where)(seconds)
         await asyncio.sleep(0.05)
     finally:
@@ -33,19 +36,24 @@ async def held(seconds: float, where: str) -> Histogram:
     return histogram
 
 
+def told_of_it(caplog: pytest.LogCaptureFixture) -> dict[str, Any]:
+    """The line about our code, beside those about what a busy machine holds, other tests' bridges among it."""
+    held = [vars(one)["fields"] for one in caplog.records if one.message == "! event loop held"]
+    (found,) = [fields for fields in held if fields["code"].endswith(" hold")]
+    return dict(found)
+
+
 async def test_a_hold_is_counted_and_its_api_and_place_are_told(caplog: pytest.LogCaptureFixture) -> None:
     histogram = await held(0.3, "apis/made_up.py")
     assert histogram.total >= 0.2
-    (record,) = [one for one in caplog.records if one.message == "! event loop held"]
-    told = vars(record)["fields"]
+    told = told_of_it(caplog)
     assert (told["api"], told["code"]) == ("made_up", "apis/made_up.py:2 hold")
     assert told["seconds"] >= 0.2
 
 
 async def test_what_is_of_no_api_is_told_by_its_place(caplog: pytest.LogCaptureFixture) -> None:
     await held(0.3, "storage/made_up.py")
-    (record,) = [one for one in caplog.records if one.message == "! event loop held"]
-    told = vars(record)["fields"]
+    told = told_of_it(caplog)
     assert (told["api"], told["code"]) == ("", "storage/made_up.py:2 hold")
 
 
