@@ -206,8 +206,8 @@ def test_a_signal_ends_it_behind_a_chunk_and_its_progress_is_noted(
     start_job: Callable[..., JobProcess],
 ) -> None:
     topic = filled(at_kafka.bootstrap, batch(0, 9000))
-    job = words(at_kafka, at_bridge, topic, "--chunk", "1500", "--jars", str(connector_jars()[0].parent))
-    process = start_job(*job)
+    job = words(at_kafka, at_bridge, topic, "--jars", str(connector_jars()[0].parent))
+    process = start_job(*job, "--chunk", "150")  # so many of them that it is not through when it is told to end
     process.wait_for(lambda event: event["event"] == "progress")
     process.interrupt()
     assert process.finish() == 130
@@ -216,7 +216,7 @@ def test_a_signal_ends_it_behind_a_chunk_and_its_progress_is_noted(
         ends = asked.ends([Partition(topic, number) for number in PARTITIONS])
         noted = {key: each.offset for key, each in asked.committed(group).items() if key.topic == topic}
     assert noted == ends
-    assert all(end % 500 == 0 for end in ends.values())
+    assert all(end % 50 == 0 for end in ends.values())
     assert run_job(spark, *job).report["written"] == 9000 - sum(ends.values())
     both_hold(spark, (at_kafka, at_bridge), topic, batch(0, 9000))
 
