@@ -74,8 +74,8 @@ async def test_a_name_that_is_in_use_is_refused_with_its_holder(cluster: Members
 async def test_a_node_that_is_not_admitted_ends_in_order_and_says_why(
     cluster: Members, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bridge.cluster.member._JOIN_SECONDS", 2.0)
     await cluster.start("a", 0)
+    monkeypatch.setattr("bridge.cluster.member._JOIN_SECONDS", 5.0)
     starting = asyncio.ensure_future(cluster.start("b", 0))
     why = "kafka.node_id = 0 is the id of node a: each node needs its own"
     await until(lambda: cluster.all[-1].member.waits_for() == f"the cluster to admit this node: {why}")

@@ -231,7 +231,7 @@ async def test_of_several_service_hosts_the_one_that_does_not_answer_is_left_by_
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as frozen:
         url = f"pulsar://127.0.0.1:{frozen.getsockname()[1]},127.0.0.1:{broker.port}"
-        client = PulsarClient(PulsarSettings(service_url=url, connect_timeout_seconds=0.2), PulsarMetrics())
+        client = PulsarClient(PulsarSettings(service_url=url, connect_timeout_seconds=1.0), PulsarMetrics())
         await asyncio.gather(client.start(), client.start())  # two that each went on a host would be back at the first
         await client.close()
 
