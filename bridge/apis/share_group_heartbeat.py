@@ -4,6 +4,7 @@ v0 was the early access of Kafka 4.0, which no broker since serves. Every versio
 """
 
 import asyncio
+from math import ceil
 
 from bridge.apis.consumer_group_heartbeat import Assigned, assigned_of, check_subscription, require
 from bridge.errors import KafkaError
@@ -65,7 +66,7 @@ async def _answer(beat: "asyncio.Future[HeartbeatAnswer]", interval: int) -> Res
         error_code=ErrorCode.NONE,
         member_id=answer.member_id,
         member_epoch=answer.epoch,
-        heartbeat_interval_ms=interval,
+        heartbeat_interval_ms=min(interval, ceil(answer.wait * 1000)) if answer.wait else interval,
         assignment=assigned_of(answer),
     )
 

@@ -16,6 +16,7 @@ from bridge.storage.topics.configs import ConfigEntry, ConfigSource, checked_val
 
 CONSUMER_HEARTBEAT: Final = "consumer.heartbeat.interval.ms"
 CONSUMER_SESSION: Final = "consumer.session.timeout.ms"
+SHARE_ASSIGNMENT: Final = "share.assignment.interval.ms"
 SHARE_DELIVERIES: Final = "share.delivery.count.limit"
 SHARE_HEARTBEAT: Final = "share.heartbeat.interval.ms"
 SHARE_ISOLATION: Final = "share.isolation.level"
@@ -24,6 +25,7 @@ SHARE_LOCKS: Final = "share.partition.max.record.locks"
 SHARE_RENEWS: Final = "share.renew.acknowledge.enable"
 SHARE_RESET: Final = "share.auto.offset.reset"
 SHARE_SESSION: Final = "share.session.timeout.ms"
+STREAMS_ASSIGNMENT: Final = "streams.assignment.interval.ms"
 STREAMS_DELAY: Final = "streams.initial.rebalance.delay.ms"
 STREAMS_HEARTBEAT: Final = "streams.heartbeat.interval.ms"
 STREAMS_SESSION: Final = "streams.session.timeout.ms"
@@ -150,6 +152,9 @@ def _table(groups: GroupSettings) -> Sequence[Config]:
         config(CONSUMER_SESSION, int_, groups.consumer_session_timeout_ms,
                "After how long without a heartbeat members are removed. The bridge's setting "
                "groups.consumer_session_timeout_ms holds where a group has none."),
+        config(SHARE_ASSIGNMENT, int_, 1_000,
+               "How long it is at least between two assignments of a share group's partitions to its members.",
+               minimum=0),
         config(SHARE_RESET, string, "latest",
                "Where a share group begins to read a partition: earliest, latest, or by_duration: and how long ago "
                "(ISO 8601).", fault=_reset_fault),
@@ -164,6 +169,9 @@ def _table(groups: GroupSettings) -> Sequence[Config]:
                "Whether a consumer may prolong the time for which a record is its own."),
         config(SHARE_SESSION, int_, 45_000,
                "After how long without a heartbeat members of a share group are removed."),
+        config(STREAMS_ASSIGNMENT, int_, 1_000,
+               "How long it is at least between two assignments of a streams group's tasks to its members.",
+               minimum=0),
         config(STREAMS_HEARTBEAT, int_, groups.consumer_heartbeat_interval_ms,
                "How often members of a streams group send a heartbeat. The bridge's setting "
                "groups.consumer_heartbeat_interval_ms holds where a group has none."),
@@ -183,11 +191,13 @@ def _bounds(groups: GroupSettings) -> dict[str, tuple[int, int]]:
     return {
         CONSUMER_HEARTBEAT: (min(5_000, heartbeat), max(15_000, heartbeat)),
         CONSUMER_SESSION: (min(45_000, session), max(60_000, session)),
+        SHARE_ASSIGNMENT: (0, 15_000),
         SHARE_DELIVERIES: (2, 10),
         SHARE_HEARTBEAT: (5_000, 15_000),
         SHARE_LOCKS: (100, 4_000),
         SHARE_LOCK: (15_000, 60_000),
         SHARE_SESSION: (45_000, 60_000),
+        STREAMS_ASSIGNMENT: (0, 15_000),
         STREAMS_HEARTBEAT: (min(5_000, heartbeat), max(15_000, heartbeat)),
         STREAMS_SESSION: (min(45_000, session), max(60_000, session)),
         STREAMS_STANDBYS: (0, 2),

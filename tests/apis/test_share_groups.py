@@ -16,6 +16,7 @@ from bridge.apis import (
     delete_share_group_offsets,
     describe_groups,
     describe_share_group_offsets,
+    incremental_alter_configs,
     list_groups,
     share_group_describe,
     share_group_heartbeat,
@@ -25,6 +26,7 @@ from tests.apis.wire import ask_at, unique
 from tests.support.bridges import BridgeThread
 from tests.support.group_slots import wait_until_shared
 
+_GROUP_RESOURCE = 32
 NOT_THERE = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -39,6 +41,19 @@ class Shares:
         )
         (made,) = ask_at(address, create_topics.API, create_topics.Request(topics=[wanted])).topics
         self.topic_id: uuid.UUID = made.topic_id
+        self.assign_each(0)
+
+    def assign_each(self, milliseconds: int) -> None:
+        """Nothing is assigned twice within this time."""
+        interval = incremental_alter_configs.Config(
+            name="share.assignment.interval.ms", config_operation=0, value=str(milliseconds)
+        )
+        resource = incremental_alter_configs.Resource(
+            resource_type=_GROUP_RESOURCE, resource_name=self.group, configs=[interval]
+        )
+        request = incremental_alter_configs.Request(resources=[resource], validate_only=False)
+        (answer,) = ask_at(self.address, incremental_alter_configs.API, request).responses
+        assert answer.error_code == 0, answer
 
     def beat(self, member: str, epoch: int, *topics: str, **fields: Any) -> Any:
         values = {"group_id": self.group, "subscribed_topic_names": list(topics) or None, **fields}
@@ -108,6 +123,16 @@ def test_members_share_the_partitions_of_a_topic(shares: Shares) -> None:
     ]
     assert shares.listed("stable") == [(shares.group, "share", "Stable", "share")]
     assert shares.listed("empty") == []
+
+
+def test_who_joins_within_the_assignment_interval_waits_for_its_end(shares: Shares) -> None:
+    shares.assign_each(15_000)
+    assert shares.join("m") == {shares.topic_id: [0, 1]}
+    assert shares.join("n") == {}
+    assert shares.beat("n", 1).assignment is None
+    shares.assign_each(0)
+    (given,) = shares.beat("n", 1).assignment.topic_partitions
+    assert (given.topic_id, len(given.partitions)) == (shares.topic_id, 1)
 
 
 @pytest.mark.parametrize(

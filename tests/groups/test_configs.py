@@ -50,6 +50,7 @@ def test_what_a_group_has_of_its_own_holds_for_it_alone_and_says_what_would_hold
         (CONSUMER_SESSION, "60000", "60000"),
         (STREAMS_STANDBYS, "2", "2"),
         ("streams.initial.rebalance.delay.ms", "0", "0"),
+        ("share.assignment.interval.ms", "0", "0"),
     ],
 )
 def test_a_value_of_a_config_is_kept(name: str, value: str, kept: str) -> None:

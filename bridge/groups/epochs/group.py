@@ -70,6 +70,8 @@ class HeartbeatAnswer:
     member_id: str
     epoch: int
     assignment: Assignment | None = None
+    wait: float = 0.0
+    """After how many seconds what has changed can be assigned; 0: it is."""
 
 
 @dataclass(frozen=True, slots=True)

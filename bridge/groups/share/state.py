@@ -8,22 +8,45 @@
 Rules (Kafka's GroupMetadataManager.shareGroupHeartbeat, ShareGroup and ShareGroupAssignmentBuilder):
 
 1. A member chooses its id and joins with epoch 0, also a known one.
-2. What raises the group epoch is as in a consumer group, and the next heartbeat computes the target for all members.
+2. What raises the group epoch is as in a consumer group, and the next heartbeat computes the target for all members;
+   not twice within the assignment interval. Until then a member has its part of the last target, and is told to come
+   again when the interval is over. A member that loses a partition may drop what it has fetched of it, and nobody gets
+   that until its locks end: many members that join together are one change.
 3. Nobody waits for anybody: a member has its part of the target, and its epoch, with its next heartbeat.
 4. Any other epoch than the member's fences it, but for the one before: the answer with the new one may have been lost.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import inf
 
-from bridge.groups.consumer.model import JOINING, NOTHING, ConsumerMember, View
-from bridge.groups.epochs.group import HeartbeatAnswer, MemberHeartbeat, SubscribedGroup, assigned, raised
+from bridge.groups.consumer.model import JOINING, NOTHING, ConsumerMember, GroupSnapshot, View
+from bridge.groups.epochs.group import (
+    EpochGroupConfig,
+    HeartbeatAnswer,
+    MemberHeartbeat,
+    SubscribedGroup,
+    assigned,
+    raised,
+)
 from bridge.groups.share.assignor import simple
+
+
+@dataclass(frozen=True, slots=True)
+class ShareGroupConfig(EpochGroupConfig):
+    """The bounds and times in seconds that hold for a group."""
+
+    assignment_interval: float = 1.0
 
 
 class ShareGroup(SubscribedGroup):
     """One share group."""
 
     kind = "share"
+    limits: ShareGroupConfig
+
+    def __init__(self, group_id: str, limits: ShareGroupConfig, now: float, snapshot: GroupSnapshot) -> None:
+        super().__init__(group_id, limits, now, snapshot)
+        self._assigned_at = -inf
 
     def heartbeat(self, request: MemberHeartbeat, view: View | None, now: float) -> HeartbeatAnswer:
         """A heartbeat's answer, to be given when `snapshot` is stored; KafkaError at once. `view`: None as before."""
@@ -35,7 +58,7 @@ class ShareGroup(SubscribedGroup):
         member = self._known(request)
         updated = _updated(member, request)
         following = replace(before, members={**before.members, updated.id: updated})
-        following = assigned(raised(following, member, view), simple)
+        following = self._assigned(raised(following, member, view), now)
         target = following.targets.get(updated.id, NOTHING)
         if updated.epoch != following.assignment_epoch:
             updated = replace(updated, previous_epoch=updated.epoch, epoch=following.assignment_epoch, assigned=target)
@@ -45,7 +68,19 @@ class ShareGroup(SubscribedGroup):
         self._heard_of(updated.id, now)
         # one that names the epoch before has not got its last answer
         news = request.epoch != member.epoch or request.topics is not None or updated.assigned != member.assigned
-        return HeartbeatAnswer(updated.id, updated.epoch, updated.assigned if news else None)
+        wait = 0.0 if following.epoch == following.assignment_epoch else self._next_target_at - now
+        return HeartbeatAnswer(updated.id, updated.epoch, updated.assigned if news else None, wait)
+
+    @property
+    def _next_target_at(self) -> float:
+        """When the next target may be computed."""
+        return self._assigned_at + self.limits.assignment_interval
+
+    def _assigned(self, following: GroupSnapshot, now: float) -> GroupSnapshot:
+        if now < self._next_target_at or following.epoch == following.assignment_epoch:
+            return following
+        self._assigned_at = now
+        return assigned(following, simple)
 
     def _known(self, request: MemberHeartbeat) -> ConsumerMember:
         """The member that the request is of, as it was; a new one where it joins."""

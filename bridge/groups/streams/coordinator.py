@@ -5,7 +5,13 @@ from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from bridge.errors import KafkaError
-from bridge.groups.configs import STREAMS_DELAY, STREAMS_HEARTBEAT, STREAMS_SESSION, STREAMS_STANDBYS
+from bridge.groups.configs import (
+    STREAMS_ASSIGNMENT,
+    STREAMS_DELAY,
+    STREAMS_HEARTBEAT,
+    STREAMS_SESSION,
+    STREAMS_STANDBYS,
+)
 from bridge.groups.consumer.model import TopicFacts
 from bridge.groups.epochs.coordinator import LOOK_AGAIN, EpochGroups, LoadedGroup
 from bridge.groups.epochs.group import EpochGroupConfig
@@ -22,8 +28,6 @@ _log = log.get(__name__)
 
 _NOT_READY_AGAIN: Final = 1.0
 """Seconds between two looks while topics are missing: they may be on their way."""
-_ASSIGNMENT_INTERVAL: Final = 1.0
-"""Kafka's group.streams.assignment.interval.ms."""
 _OBJECT_BYTES: Final = 100
 _ALL: Final = ""
 """Topics are the same for all members."""
@@ -100,7 +104,7 @@ class StreamsGroups(EpochGroups[StreamsGroup]):
             self._most_members,
             number(group_id, STREAMS_STANDBYS),
             number(group_id, STREAMS_DELAY) / 1000,
-            _ASSIGNMENT_INTERVAL,
+            number(group_id, STREAMS_ASSIGNMENT) / 1000,
         )
 
     def _sizes(self, snapshot: StreamsSnapshot) -> Mapping[str, int]:

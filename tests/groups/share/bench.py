@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 from bridge.config import Settings
+from bridge.groups.configs import SHARE_ASSIGNMENT, GroupConfigs
 from bridge.groups.coordinator import GroupCoordinator
 from bridge.groups.epochs.group import HeartbeatAnswer, MemberHeartbeat
 from bridge.telemetry.metrics import GroupMetrics
@@ -21,7 +22,13 @@ class ShareBench:
         self.clock = FakeClock()
         self.metrics = GroupMetrics()
         self.groups = GroupCoordinator(
-            self.store, Settings().groups, self.metrics, self.topics, self.clock, wall=lambda: 77.0
+            self.store,
+            Settings().groups,
+            self.metrics,
+            self.topics,
+            self.clock,
+            wall=lambda: 77.0,
+            configs=GroupConfigs(Settings().groups, lambda _: {SHARE_ASSIGNMENT: "0"}),
         )
 
     def restarted(self) -> "ShareBench":

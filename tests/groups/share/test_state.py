@@ -44,6 +44,32 @@ def test_what_a_member_leaves_goes_to_the_others_with_their_next_heartbeat() -> 
     assert machine.group.state is ConsumerGroupState.EMPTY
 
 
+def test_members_that_join_together_are_one_change() -> None:
+    machine = ShareMachine(t=4, interval=1.0)
+    assert (machine.join("m").wait, machine.partitions("m")) == (0.0, {"t": [0, 1, 2, 3]})
+    machine.now += 0.25
+    assert [(one.epoch, one.wait) for one in map(machine.join, "nop")] == [(1, 0.75)] * 3
+    assert machine.partitions("p") == {}
+    assert (machine.beat("m").assignment, machine.beat("m").wait) == (None, 0.75)
+    machine.now += 0.75
+    told = {name: (machine.beat(name, look=False).wait, machine.partitions(name)["t"]) for name in "mnop"}
+    assert sorted(told.values()) == [(0.0, [number]) for number in range(4)]
+    assert machine.epochs == dict.fromkeys("mnop", 4)
+
+
+def test_what_a_member_leaves_waits_for_the_interval_as_well() -> None:
+    machine = ShareMachine(t=2, interval=1.0)
+    machine.join("m")
+    machine.now += 1
+    machine.join("n")
+    machine.beat("m")
+    machine.leave("n")
+    assert (machine.beat("m").wait, machine.partitions("m")) == (1.0, {"t": [0]})
+    machine.now += 1
+    machine.beat("m")
+    assert machine.partitions("m") == {"t": [0, 1]}
+
+
 def test_a_lost_answer_is_told_again() -> None:
     machine = ShareMachine(t=4)
     machine.join("m")
