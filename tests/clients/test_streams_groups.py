@@ -362,7 +362,14 @@ def test_kafkas_tool_moves_a_group_and_deletes_its_internal_topics(bench: MakeBe
     assert "success" in counting.tool("--delete", *of_group).lower()
 
 
-def test_words_are_counted_exactly_once_by_two_processes_of_which_one_is_killed(bench: MakeBench) -> None:
+@pytest.mark.parametrize(
+    "kills",
+    [
+        pytest.param(1, id="killed"),
+        pytest.param(20, id="killed-often", marks=[pytest.mark.soak, pytest.mark.timeout(1800)]),
+    ],
+)
+def test_words_are_counted_exactly_once_by_two_processes_of_which_one_is_killed(bench: MakeBench, kills: int) -> None:
     counting = bench("count")
     counting.make()
     counting.configure(streams_num_standby_replicas="1")
@@ -377,13 +384,14 @@ def test_words_are_counted_exactly_once_by_two_processes_of_which_one_is_killed(
         one.until_tasks(active=4)
         write()
         counting.until_read(1)
-        with counting.running(*EXACTLY_ONCE) as other:
-            one.until_tasks(active=2, standby=1)
-            other.until_tasks(active=2, standby=1)
-            write()
-            counting.until_read(len(counting.read) + 1)  # it is in the midst of them
-            other.kill()
-        one.until_tasks(active=4)
+        for _ in range(kills):
+            with counting.running(*EXACTLY_ONCE) as other:
+                one.until_tasks(active=2, standby=1)
+                other.until_tasks(active=2, standby=1)
+                write()
+                counting.until_read(len(counting.read) + 1)  # it is in the midst of them
+                other.kill()
+            one.until_tasks(active=4)
         write()
         counting.until_read(written.total())
         one.end()
