@@ -87,7 +87,8 @@ async def _examine_schemas(admin: Admin, namespace: str) -> list[Finding]:
     if all(topic.rpartition("/")[2] != _SCHEMAS for topic in topics):
         return []
     detail = (
-        f"the schema registry of KoP ({namespace}) is not served: run one of its own, and register the schemas again"
+        f"the schema registry of KoP ({namespace}) is not served: run one beside Pulsar, and give it the schemas "
+        "with their numbers"
     )
     return [Finding(_NAME, Severity.RISK, detail)]
 

@@ -51,7 +51,7 @@ class Registry:
         """`properties`: those of docs/clients.md, with an address."""
         (self._jar,) = program.glob("*-run*.jar")
         self._port = any_free()
-        self._management = any_free({self._port})
+        self._management = any_free()
         self._properties = replaced(properties, {"http.port=8081": f"http.port={self._port}"})
         self._directory = directory
         self.child = Child("Apicurio Registry", guard, directory / "log")
@@ -118,9 +118,11 @@ def program() -> Path:
     if not target.is_dir():
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent) as work:
-            goal = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:unpack"
+            # newer ones of this plug-in ask for the pom's parent, and that of 3.0.9 is not published
+            goal = "org.apache.maven.plugins:maven-dependency-plugin:2.10:unpack"
             artifact = f"-Dartifact=io.apicurio:apicurio-registry-app:{VERSION}:tar.gz:all"
-            subprocess.run([require("mvn"), "-B", goal, artifact, f"-DoutputDirectory={work}/made"], check=True)
+            command = [require("mvn"), "-B", goal, artifact, f"-DoutputDirectory={work}/made"]
+            subprocess.run(command, cwd=work, check=True)
             Path(work, "made").rename(target)
     return target
 
