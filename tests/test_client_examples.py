@@ -148,4 +148,5 @@ def test_spring(name: str, server: Server, tmp_path: Path) -> None:
 def test_every_example_is_one_that_a_test_runs() -> None:
     secured = {f"{client}, server =" for client in PYTHONS} | {f"kcat, -b {PLAIN}", "client.properties with log-in"}
     java = {"java", "client.properties", "spring", "application.properties", "application.properties with log-in"}
-    assert set(BLOCKS) == {"bridge.toml", "kcat", "spark", *PYTHONS} | java | secured
+    registry = {"apicurio"}  # tests/clients/test_schema_registry.py, in `make soak`
+    assert set(BLOCKS) == {"bridge.toml", "kcat", "spark", *PYTHONS} | java | secured | registry
