@@ -1,5 +1,6 @@
 """Topics with configs: created, described and altered over a socket."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from bridge.apis import (
@@ -9,7 +10,7 @@ from bridge.apis import (
 )
 from bridge.kafka.error_codes import ErrorCode
 from bridge.storage.topics.resources import ResourceType
-from tests.apis.wire import ask, unique
+from tests.apis.wire import ask, ask_at, unique
 from tests.support.bridges import BridgeThread
 from tests.support.pulsar import PulsarAddress
 
@@ -42,6 +43,17 @@ def described(
 def values(bridge: BridgeThread, topic: str, *names: str, resource_type: int = ResourceType.TOPIC) -> dict[str, str]:
     found = described(bridge, topic, *names, resource_type=resource_type)
     return {name: config.value for name, config in found.items()}
+
+
+def configure_group(address: str, group: str, configs: Mapping[str, str]) -> None:
+    """Set configs of a group at the bridge with this address."""
+    wanted = [
+        incremental_alter_configs.Config(name=name, config_operation=0, value=value) for name, value in configs.items()
+    ]
+    resource = incremental_alter_configs.Resource(resource_type=ResourceType.GROUP, resource_name=group, configs=wanted)
+    request = incremental_alter_configs.Request(resources=[resource], validate_only=False)
+    (answer,) = ask_at(address, incremental_alter_configs.API, request).responses
+    assert answer.error_code == ErrorCode.NONE, answer
 
 
 def alter(

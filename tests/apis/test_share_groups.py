@@ -16,17 +16,16 @@ from bridge.apis import (
     delete_share_group_offsets,
     describe_groups,
     describe_share_group_offsets,
-    incremental_alter_configs,
     list_groups,
     share_group_describe,
     share_group_heartbeat,
 )
 from bridge.kafka.error_codes import ErrorCode
+from tests.apis.configs import configure_group
 from tests.apis.wire import ask_at, unique
 from tests.support.bridges import BridgeThread
 from tests.support.group_slots import wait_until_shared
 
-_GROUP_RESOURCE = 32
 NOT_THERE = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -45,15 +44,7 @@ class Shares:
 
     def assign_each(self, milliseconds: int) -> None:
         """Nothing is assigned twice within this time."""
-        interval = incremental_alter_configs.Config(
-            name="share.assignment.interval.ms", config_operation=0, value=str(milliseconds)
-        )
-        resource = incremental_alter_configs.Resource(
-            resource_type=_GROUP_RESOURCE, resource_name=self.group, configs=[interval]
-        )
-        request = incremental_alter_configs.Request(resources=[resource], validate_only=False)
-        (answer,) = ask_at(self.address, incremental_alter_configs.API, request).responses
-        assert answer.error_code == 0, answer
+        configure_group(self.address, self.group, {"share.assignment.interval.ms": str(milliseconds)})
 
     def beat(self, member: str, epoch: int, *topics: str, **fields: Any) -> Any:
         values = {"group_id": self.group, "subscribed_topic_names": list(topics) or None, **fields}

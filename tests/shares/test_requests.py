@@ -14,20 +14,19 @@ from bridge.apis import alter_client_quotas as quotas
 from bridge.apis import alter_share_group_offsets as alter
 from bridge.apis import api_versions, create_topics, share_acknowledge, share_fetch, share_group_heartbeat
 from bridge.apis import describe_share_group_offsets as describe
-from bridge.apis import incremental_alter_configs as configs
 from bridge.apis.describe_client_quotas import Entity
 from bridge.codec import read_header
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.share_messages import AcknowledgementBatch
 from bridge.requests.share import MOST_RANGES, SHARE_APIS
 from bridge.shares.state import ACCEPT, REJECT, RELEASE, RENEW
+from tests.apis.configs import configure_group
 from tests.apis.wire import Connection, ask_at, unique
 from tests.support.bridges import BridgeChild, BridgeThread, settings_for
 from tests.support.group_slots import wait_until_shared
 from tests.support.pulsar import PulsarAddress
 
 Said = tuple[int, int, Sequence[int]]
-_GROUP_RESOURCE = 32
 _WAIT_MS = 20_000
 """What a fetch waits for comes at once, or when a busy machine has come to it."""
 
@@ -49,11 +48,7 @@ class Group:
         self.beat(0)
 
     def configure(self, name: str, value: str) -> None:
-        config = configs.Config(name=name, config_operation=0, value=value)
-        resource = configs.Resource(resource_type=_GROUP_RESOURCE, resource_name=self.name, configs=[config])
-        request = configs.Request(resources=[resource], validate_only=False)
-        (made,) = ask_at(self.address, configs.API, request).responses
-        assert made.error_code == 0
+        configure_group(self.address, self.name, {name: value})
 
     def lag(self, version: int) -> tuple[int, int]:
         """Where it begins, and how many records are not done."""

@@ -22,20 +22,19 @@ from bridge.apis import (
     share_group_heartbeat,
 )
 from bridge.apis import describe_share_group_offsets as describe
-from bridge.apis import incremental_alter_configs as configs
 from bridge.cluster.membership.planning import is_balanced
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.share_messages import AcknowledgementBatch
 from bridge.requests.share import SHARE_APIS
 from bridge.shares.state import ACCEPT
 from bridge.standalone.ports import HOST
+from tests.apis.configs import configure_group
 from tests.apis.wire import Connection, ask_at, unique
 from tests.support.bridges import BridgeThread, settings_for
 from tests.support.group_slots import wait_until_shared
 from tests.support.pulsar import PulsarAddress
 from tests.support.waiting import until
 
-_GROUP_RESOURCE = 32
 _MEMBER = "m"
 Said = tuple[int, int]
 """Offsets, both within, that are accepted."""
@@ -68,9 +67,7 @@ class Group:
         )
         (made,) = ask_at(any_node, create_topics.API, create_topics.Request(topics=[wanted])).topics
         self.topic_id: uuid.UUID = made.topic_id
-        begin = configs.Config(name="share.auto.offset.reset", config_operation=0, value="earliest")
-        resource = configs.Resource(resource_type=_GROUP_RESOURCE, resource_name=self.name, configs=[begin])
-        ask_at(any_node, configs.API, configs.Request(resources=[resource], validate_only=False))
+        configure_group(any_node, self.name, {"share.auto.offset.reset": "earliest"})
         asked = find_coordinator.Request(coordinator_keys=[self.name])
         (found,) = ask_at(any_node, find_coordinator.API, asked).coordinators
         self.coordinator = f"{found.host}:{found.port}"

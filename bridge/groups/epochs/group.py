@@ -80,6 +80,8 @@ class EpochGroupConfig:
 
     session_timeout: float = 45.0
     most_members: int = 2**31 - 1
+    assignment_interval: float = 0.0
+    """Between two targets at least; consumer groups have none."""
 
 
 class EpochGroup(Generic[S]):
@@ -93,6 +95,7 @@ class EpochGroup(Generic[S]):
         self.snapshot = snapshot
         self.limits = limits
         """What holds from the next event on."""
+        self._assigned_at = -inf
         self._sessions: dict[str, float] = {}
         self._revocations: dict[str, float] = {}  # when those who have to give something back must have done so
         self._keep_time(now)
@@ -103,6 +106,11 @@ class EpochGroup(Generic[S]):
         self._keep_time(now)
 
     # ---- time --------------------------------------------------------------------------------------------------------
+
+    @property
+    def _next_target_at(self) -> float:
+        """When the next target may be computed, where there is an interval."""
+        return self._assigned_at + self.limits.assignment_interval
 
     def deadline(self) -> float:
         """When `expire` has something to do, if nothing happens before; a heartbeat only moves it away."""

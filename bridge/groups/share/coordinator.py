@@ -14,7 +14,7 @@ from bridge.groups.consumer.topics import Viewer
 from bridge.groups.epochs.coordinator import LoadedGroup, SubscribedGroups
 from bridge.groups.epochs.group import EpochGroupConfig, MemberHeartbeat
 from bridge.groups.epochs.records import SHARE
-from bridge.groups.share.state import ShareGroup, ShareGroupConfig
+from bridge.groups.share.state import ShareGroup
 from bridge.groups.share.states import Place, ShareStates
 from bridge.groups.store.records import StoredGroup
 from bridge.kafka.error_codes import ErrorCode
@@ -75,11 +75,11 @@ class ShareGroups(SubscribedGroups[ShareGroup]):
         return super().load(group_id, stored)
 
     def _machine(self, group_id: str, limits: EpochGroupConfig, now: float, snapshot: GroupSnapshot) -> ShareGroup:
-        return ShareGroup(group_id, self._limits(group_id), now, snapshot)
+        return ShareGroup(group_id, limits, now, snapshot)
 
-    def _limits(self, group_id: str) -> ShareGroupConfig:
+    def _limits(self, group_id: str) -> EpochGroupConfig:
         session, interval = (self._configs.number(group_id, one) for one in (SHARE_SESSION, SHARE_ASSIGNMENT))
-        return ShareGroupConfig(session / 1000, self._most_members, interval / 1000)
+        return EpochGroupConfig(session / 1000, self._most_members, interval / 1000)
 
     def _report(self, group_id: str, before: EpochSnapshot, after: EpochSnapshot) -> None:
         super()._report(group_id, before, after)

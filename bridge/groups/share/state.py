@@ -16,37 +16,17 @@ Rules (Kafka's GroupMetadataManager.shareGroupHeartbeat, ShareGroup and ShareGro
 4. Any other epoch than the member's fences it, but for the one before: the answer with the new one may have been lost.
 """
 
-from dataclasses import dataclass, replace
-from math import inf
+from dataclasses import replace
 
 from bridge.groups.consumer.model import JOINING, NOTHING, ConsumerMember, GroupSnapshot, View
-from bridge.groups.epochs.group import (
-    EpochGroupConfig,
-    HeartbeatAnswer,
-    MemberHeartbeat,
-    SubscribedGroup,
-    assigned,
-    raised,
-)
+from bridge.groups.epochs.group import HeartbeatAnswer, MemberHeartbeat, SubscribedGroup, assigned, raised
 from bridge.groups.share.assignor import simple
-
-
-@dataclass(frozen=True, slots=True)
-class ShareGroupConfig(EpochGroupConfig):
-    """The bounds and times in seconds that hold for a group."""
-
-    assignment_interval: float = 1.0
 
 
 class ShareGroup(SubscribedGroup):
     """One share group."""
 
     kind = "share"
-    limits: ShareGroupConfig
-
-    def __init__(self, group_id: str, limits: ShareGroupConfig, now: float, snapshot: GroupSnapshot) -> None:
-        super().__init__(group_id, limits, now, snapshot)
-        self._assigned_at = -inf
 
     def heartbeat(self, request: MemberHeartbeat, view: View | None, now: float) -> HeartbeatAnswer:
         """A heartbeat's answer, to be given when `snapshot` is stored; KafkaError at once. `view`: None as before."""
@@ -70,11 +50,6 @@ class ShareGroup(SubscribedGroup):
         news = request.epoch != member.epoch or request.topics is not None or updated.assigned != member.assigned
         wait = 0.0 if following.epoch == following.assignment_epoch else self._next_target_at - now
         return HeartbeatAnswer(updated.id, updated.epoch, updated.assigned if news else None, wait)
-
-    @property
-    def _next_target_at(self) -> float:
-        """When the next target may be computed."""
-        return self._assigned_at + self.limits.assignment_interval
 
     def _assigned(self, following: GroupSnapshot, now: float) -> GroupSnapshot:
         if now < self._next_target_at or following.epoch == following.assignment_epoch:

@@ -102,9 +102,9 @@ class StreamsGroups(EpochGroups[StreamsGroup]):
         return StreamsGroupConfig(
             number(group_id, STREAMS_SESSION) / 1000,
             self._most_members,
+            number(group_id, STREAMS_ASSIGNMENT) / 1000,
             number(group_id, STREAMS_STANDBYS),
             number(group_id, STREAMS_DELAY) / 1000,
-            number(group_id, STREAMS_ASSIGNMENT) / 1000,
         )
 
     def _sizes(self, snapshot: StreamsSnapshot) -> Mapping[str, int]:

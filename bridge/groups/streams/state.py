@@ -56,7 +56,6 @@ class StreamsGroupConfig(EpochGroupConfig):
 
     standby_replicas: int = 0
     initial_delay: float = 3.0
-    assignment_interval: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +115,6 @@ class StreamsGroup(EpochGroup[StreamsSnapshot]):
     ) -> None:
         super().__init__(group_id, limits, now, snapshot or StreamsSnapshot())
         self._delayed_until = -inf
-        self._assigned_at = -inf
         self._shutdown_by = ""
         # nothing that a member may know from another coordinator
         self._endpoint_epoch = int(now * 1000) % _MOST_MILLISECONDS if self.snapshot.epoch else 0
@@ -279,7 +277,7 @@ class StreamsGroup(EpochGroup[StreamsSnapshot]):
             return following, (Status(StatusCode.ASSIGNMENT_DELAYED, _DELAYED),)
         if following.epoch <= following.assignment_epoch:
             return following, ()
-        if now < self._assigned_at + self.limits.assignment_interval:
+        if now < self._next_target_at:
             return following, (Status(StatusCode.ASSIGNMENT_DELAYED, _TOO_SOON),)
         self._assigned_at = now
         targets: Mapping[str, Tasks] = dict.fromkeys(following.members, NO_TASKS)

@@ -5,8 +5,8 @@ from typing import Any
 
 from bridge.errors import KafkaError
 from bridge.groups.consumer.model import Assignment, ShareSnapshot, View
-from bridge.groups.epochs.group import HeartbeatAnswer, MemberHeartbeat
-from bridge.groups.share.state import ShareGroup, ShareGroupConfig
+from bridge.groups.epochs.group import EpochGroupConfig, HeartbeatAnswer, MemberHeartbeat
+from bridge.groups.share.state import ShareGroup
 from bridge.kafka.error_codes import ErrorCode
 from tests.groups.fake_topics import FakeTopics
 
@@ -19,7 +19,7 @@ class ShareMachine:
     def __init__(self, most_members: int = 200, interval: float = 0.0, **partitions: int) -> None:
         self.topics = FakeTopics(**(partitions or {"t": 4}))
         self.now = 1000.0
-        self.limits = ShareGroupConfig(SESSION, most_members, interval)
+        self.limits = EpochGroupConfig(SESSION, most_members, interval)
         self.group = ShareGroup("g", self.limits, self.now, ShareSnapshot())
         self.epochs: dict[str, int] = {}
         self.has: dict[str, Assignment] = {}

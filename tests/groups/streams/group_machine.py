@@ -41,7 +41,7 @@ class GroupMachine:
         self.topology = topology
         self.topics = FakeTopics(**(partitions or {"in": 4}))
         self.now = 1000.0
-        self.limits = StreamsGroupConfig(SESSION, 100, 0, delay, 1.0)
+        self.limits = StreamsGroupConfig(SESSION, 100, 1.0, 0, delay)
         self.group = StreamsGroup("g", self.limits, self.now)
         self.epochs: dict[str, int] = {}
         self.has: dict[str, Tasks] = {}
