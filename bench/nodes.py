@@ -53,7 +53,7 @@ class Nodes:
                 taken.add(ports[-1])
             own = settings.with_values(
                 kafka={"listen": f"{HOST}:{ports[0]}"},
-                cluster={"name": f"node-{number}"},
+                cluster={"name": f"node-{number}", "internal_listen": f"{HOST}:0"},
                 http={"listen": f"{HOST}:{ports[1]}"},
                 pulsar={"tenant": tenant, "namespace": namespace},
                 log={"level": "warning"},

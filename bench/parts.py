@@ -11,6 +11,7 @@ from bench import apart, end_to_end, nodes, singles, stub_rounds, throughput
 from bench import security as costs
 from bench import startup as starts
 from bench import topics as many
+from bench import transactions as exactly_once
 from bench import workers as several
 from bench.followers import READY
 from bench.loads import Load
@@ -326,6 +327,11 @@ def single_records(stack: Stack, plan: Plan) -> Part:
     return singles.part(stack, plan.rounds, plan.seconds)
 
 
+def transactions(stack: Stack, plan: Plan) -> Part:
+    """Transactions beside Kafka's."""
+    return exactly_once.part(stack, min(plan.rounds, 3), plan.seconds)
+
+
 PARTS: dict[str, Callable[[Stack, Plan], Part]] = {
     "produce": produce,
     "fetch": fetch,
@@ -334,6 +340,7 @@ PARTS: dict[str, Callable[[Stack, Plan], Part]] = {
     "consumers": consumers,
     "connections": connections,
     "singles": single_records,
+    "transactions": transactions,
     "partitions": partitions,
     "compressed": compressed,
     "groups": groups,

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from bench.results import PERCENTS, Part, Table
 
 _COLOURS = {"bridge": "#2563eb", "Pulsar": "#94a3b8", "Kafka": "#f59e0b"}
-_RATE = " MB/s"
+_RATES = (" MB/s", " ends/s")
 # the same file for the same figures: no date, no random ids; text stays text
 _STYLE = {"svg.hashsalt": "bridge", "svg.fonttype": "none", "font.size": 9}
 
@@ -21,9 +21,10 @@ def draw(parts: list[Part], directory: Path) -> dict[str, list[str]]:
         for part in parts:
             names = drawn[part.name] = []
             for number, table in enumerate(part.tables, 1):
-                if f"bridge{_RATE}" in table.columns:
-                    names.append(f"{part.name}-{number}.svg" if len(part.tables) > 1 else f"{part.name}.svg")
-                    _save(_bars(table), directory / names[-1])
+                for rate in _RATES:
+                    if f"bridge{rate}" in table.columns:
+                        names.append(f"{part.name}-{number}.svg" if len(part.tables) > 1 else f"{part.name}.svg")
+                        _save(_bars(table, rate), directory / names[-1])
             if part.percentiles:
                 names.append(f"{part.name}.svg")
                 _save(_percentiles(part), directory / names[-1])
@@ -33,21 +34,21 @@ def draw(parts: list[Part], directory: Path) -> dict[str, list[str]]:
     return drawn
 
 
-def _bars(table: Table) -> Figure:
-    """A group of bars for each load: how fast each system took it."""
-    systems = [column.removesuffix(_RATE) for column in table.columns if column.endswith(_RATE)]
+def _bars(table: Table, rate: str) -> Figure:
+    """A group of bars for each load: how fast each system took it. `rate`: how the columns' names end."""
+    systems = [column.removesuffix(rate) for column in table.columns if column.endswith(rate)]
     figure = Figure(figsize=(8, 0.9 + 0.42 * len(table.rows)), layout="constrained")
     axes = figure.add_subplot()
     height = 0.8 / len(systems)
     for place, system in enumerate(systems):
-        at = table.columns.index(system + _RATE)
+        at = table.columns.index(system + rate)
         widths = [float(row[at] or 0) for row in table.rows]
         bars = axes.barh([y + place * height for y in range(len(widths))], widths, height, label=system)
         for bar in bars:
             bar.set_color(_COLOURS.get(system, "#10b981"))
     axes.set_yticks([y + 0.4 - height / 2 for y in range(len(table.rows))], [str(row[0]) for row in table.rows])
     axes.invert_yaxis()
-    axes.set_xlabel("MB/s")
+    axes.set_xlabel(rate.strip())
     axes.set_title(table.title)
     axes.legend()
     return figure

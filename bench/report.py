@@ -7,8 +7,8 @@ from bench.results import Part
 from tests.support.pages import put_between
 
 ORDER = (
-    "produce", "fetch", "latency", "end-to-end", "consumers", "connections", "singles", "partitions", "compressed",
-    "groups", "memory", "startup", "topics", "workers", "nodes", "security", "codec", "pipeline",
+    "produce", "fetch", "latency", "end-to-end", "consumers", "connections", "singles", "transactions", "partitions",
+    "compressed", "groups", "memory", "startup", "topics", "workers", "nodes", "security", "codec", "pipeline",
 )  # fmt: skip
 _BEGIN, _END = "<!-- bench: begin, written by `make bench` -->", "<!-- bench: end -->"
 

@@ -18,7 +18,7 @@ from bridge.standalone.ports import HOST, any_free
 from bridge.standalone.process import PulsarPlan, PulsarProcess
 from bridge.standalone.tools import find_java
 from tests.support.driver import Driver
-from tests.support.java import KAFKA, jars_directory
+from tests.support.java import KAFKA, Jars, jars_directory
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.programs import require
 
@@ -96,10 +96,9 @@ def running(directory: Path) -> Iterator[Stack]:
         kafka = KafkaBroker(kafka_directory, guard, heap=_SERVER_HEAP, options=())
         kafka.start()
         stack.callback(kafka.stop)
-        kafka_jars = sorted(jars_directory(KAFKA).glob("*.jar"))
-        kafka_client = _client("kafka", kafka_jars, "KafkaLoad", [], directory)
+        kafka_client = java_client("kafka", class_path(KAFKA), "KafkaLoad", [], directory)
         stack.callback(kafka_client.close)
-        pulsar_client = _client("pulsar", jars, "PulsarLoad", [plan.service_url], directory)
+        pulsar_client = java_client("pulsar", jars, "PulsarLoad", [plan.service_url], directory)
         stack.callback(pulsar_client.close)
         yield Stack(directory, pulsar, bridge, kafka, kafka_client, pulsar_client, Payloads(directory))
 
@@ -112,16 +111,22 @@ def _settings(plan: PulsarPlan, kafka_port: int, http_port: int) -> Settings:
     )
 
 
-def _client(name: str, jars: Sequence[Path], main: str, arguments: Sequence[str], directory: Path) -> Driver:
+def class_path(jars: Jars) -> list[Path]:
+    """Its files."""
+    return sorted(jars_directory(jars).glob("*.jar"))
+
+
+def java_client(name: str, jars: Sequence[Path], main: str, arguments: Sequence[str], directory: Path) -> Driver:
+    """Compile the sources of that name with what all share, and start them in a JVM of their own."""
     classes = directory / f"{name}-classes"
-    class_path = ":".join(map(str, [*jars, classes]))
+    found = ":".join(map(str, [*jars, classes]))
     files = [str(file) for part in ("common", name) for file in sorted((_SOURCES / part).glob("*.java"))]
     javac = require("javac")
     done = subprocess.run(  # noqa: S603 - our own sources
-        [javac, "-nowarn", "-d", str(classes), "-cp", class_path, *files], capture_output=True, text=True, timeout=120
+        [javac, "-nowarn", "-d", str(classes), "-cp", found, *files], capture_output=True, text=True, timeout=120
     )
     if done.returncode:
         raise StartupError(f"{main} does not compile:\n{done.stderr}")
     java = [str(find_java()), f"-Xmx{_CLIENT_HEAP}", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
     opens = ["--add-opens", "java.base/java.nio=ALL-UNNAMED", "-Dio.netty.tryReflectionSetAccessible=true"]
-    return Driver([*java, *opens, "-cp", class_path, main, *arguments], directory / f"{name}-client.log")
+    return Driver([*java, *opens, "-cp", found, main, *arguments], directory / f"{name}-client.log")
