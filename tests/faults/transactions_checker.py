@@ -198,8 +198,9 @@ class _Check:
         for at, found in values.items():
             if len(found) > 1:
                 yield Anomaly(Kind.CONFLICT, f"{sorted(found)} at {at}")
-            for value in found - self._plain - set(self._whose):
-                yield Anomaly(Kind.UNKNOWN_VALUE, f"{value!r} at {at}")
+            for value in found:
+                if value not in self._plain and value not in self._whose:
+                    yield Anomaly(Kind.UNKNOWN_VALUE, f"{value!r} at {at}")
 
     def _of_reading(self, reading: Reading) -> Iterator[Anomaly]:
         positions: Counter[Place] = Counter()
