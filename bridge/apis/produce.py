@@ -279,7 +279,7 @@ class _Work:
             assert log is not None  # noqa: S101 - a Produce goes by no leader epoch
             if not self._preparation.prepare_plain(append, log.plan):
                 _check_records(append.records, self._version)
-                if not self._preparation.prepare_nowait(append, log.plan, decompress=decompress):
+                if not self._preparation.prepare_on_loop(append, log.plan, decompress=decompress):
                     return False
             return log.is_ready(append.first_sequences(), self._session)
         except KafkaError as error:
