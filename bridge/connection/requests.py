@@ -114,8 +114,9 @@ def _fields(request: InFlightRequest, key: int, version: int) -> dict[str, objec
     return {"api": key, "version": version, "correlation_id": request.correlation_id}
 
 
-def perform_nowait(request: InFlightRequest, broker: Broker, session: Session) -> Any:
-    """The result of the API's handler where it has nothing to wait for, else NOT_YET; raises what `perform` raises."""
+def start(request: InFlightRequest, broker: Broker, session: Session) -> Any:
+    """Begin what `perform` goes on with, where that needs no task: the result if there is nothing to wait for, else
+    NOT_YET. Raises what `perform` raises."""
     api = request.api
     is_large = request.size > LARGE_BYTES and api.max_request_bytes <= MAX_CONTROL_BYTES
     if not api.at_once or is_large or are_checked(api, broker):

@@ -12,7 +12,7 @@ from bridge.requests import leadership
 from bridge.requests.api import Broker
 from bridge.requests.authorization import checks_of
 from bridge.requests.session import Session
-from bridge.runtime.futures import gathered, gathered_for, in_chunks, in_turns, own_task
+from bridge.runtime.futures import at_once, gathered, gathered_for, in_chunks, in_turns, own_task
 from bridge.security.acls import Operation, ResourceType
 from bridge.storage.partition import PartitionLog
 from bridge.storage.read.pending_reads import ReadRequest
@@ -76,7 +76,7 @@ async def opened_partitions(request: Request, version: int, broker: Broker, sess
                 part.error = unnamed.get(topic_id) or KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
             elif topic in denied:
                 part.error = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            elif not _open_nowait(part, broker):
+            elif (known := broker.topics.cached(topic)) is None or at_once(_open(part, broker, known)) is None:
                 slow.append(part)
     if slow:
         await own_task()
@@ -127,38 +127,19 @@ async def _by_id(topic_id: uuid.UUID, broker: Broker) -> Topic | KafkaError | No
         return error.bare()
 
 
-def _check_id(part: FetchPartition, topic: Topic) -> None:
-    """Another topic of the same name is not the one that was asked for by its id."""
-    if part.topic_id not in (topic.id, ZERO_UUID):
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-
-
-def _open_nowait(part: FetchPartition, broker: Broker) -> bool:
-    """Open a partition of a topic that is known already; False if Pulsar has to be asked."""
-    topic = broker.topics.cached(part.topic)
-    if topic is None:
-        return False
+async def _open(part: FetchPartition, broker: Broker, topic: Topic | None = None) -> FetchPartition:
+    """Open a partition, or find out why not. `topic`: its own, where that is known."""
     wanted = part.wanted
     try:
-        _check_id(part, topic)
-        part.log = leadership.log_nowait(
-            broker, topic, wanted.partition, wanted.current_leader_epoch, or_follower=part.or_follower
-        )
-    except KafkaError as error:
-        part.error = error.bare()
-        return True
-    return part.log is not None
-
-
-async def _open(part: FetchPartition, broker: Broker) -> None:
-    wanted = part.wanted
-    try:
-        topic = await broker.topics.get(part.topic)
+        if topic is None:
+            topic = await broker.topics.get(part.topic)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        _check_id(part, topic)
+        if part.topic_id not in (topic.id, ZERO_UUID):  # another one of the same name
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
         part.log = await leadership.opened(
             broker, topic, wanted.partition, wanted.current_leader_epoch, or_follower=part.or_follower
         )
     except KafkaError as error:
         part.error = error.bare()
+    return part

@@ -209,18 +209,20 @@ class RequestPreparation:
 
     def _take(self, append: PartitionAppend, entries: list[PreparedEntry], received: int) -> bool:
         """Give an append its entries, with their memory; False where it is not free."""
-        acquired, append.excess_bytes = append.excess_bytes, excess_bytes(entries, received)
-        self._excess += append.excess_bytes - acquired
-        if self._memory_acquired:
-            self._memory.release(acquired - append.excess_bytes)  # the topic's configs may have changed meanwhile
-        elif append.excess_bytes:
-            if self._excess > MAX_EXCESS_BYTES:
-                self._excess -= append.excess_bytes
+        excess, acquired = excess_bytes(entries, received), append.excess_bytes
+        if excess or acquired:
+            append.excess_bytes = excess
+            self._excess += excess - acquired
+            if self._memory_acquired:
+                self._memory.release(acquired - excess)  # the topic's configs may have changed meanwhile
+            elif self._excess > MAX_EXCESS_BYTES:
+                self._excess -= excess
                 append.excess_bytes = 0
                 raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, "the request's records take too much by compression.type")
-            if not self._memory.try_acquire(append.excess_bytes):
+            elif not self._memory.try_acquire(excess):
                 return False
-        append.entries = with_reservations(entries, received, self._memory) if append.excess_bytes else entries
+            entries = with_reservations(entries, received, self._memory)
+        append.entries = entries
         return True
 
     async def _prepare_with_memory(self, appends: list[PartitionAppend]) -> None:

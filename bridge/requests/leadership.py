@@ -44,24 +44,6 @@ class LeaderHints:
         return list(self._endpoints.values())
 
 
-def log_nowait(
-    broker: Broker, topic: Topic, partition: int, client_epoch: int = NO_EPOCH, *, or_follower: bool = False
-) -> PartitionLog | None:
-    """The log of a partition that this node leads; None if the client may know of a newer leader than this node.
-
-    Raises KafkaError as `log_of`.
-    """
-    if not 0 <= partition < topic.partitions:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    cluster = broker.cluster
-    leader = cluster.snapshot.leader(topic.name, partition)
-    if client_epoch > leader.epoch > NO_EPOCH:
-        return None
-    is_follower = or_follower and cluster.follows(leader, topic.name, partition)
-    cluster.check(leader, client_epoch, is_follower=is_follower)
-    return broker.topics.log(topic, partition)
-
-
 async def log_of(broker: Broker, name: str, partition: int, client_epoch: int = NO_EPOCH) -> PartitionLog:
     """The log of a partition that this node leads.
 
@@ -77,10 +59,14 @@ async def log_of(broker: Broker, name: str, partition: int, client_epoch: int = 
 async def opened(
     broker: Broker, topic: Topic, partition: int, client_epoch: int = NO_EPOCH, *, or_follower: bool = False
 ) -> PartitionLog:
-    """As `log_of`, of a topic that is known."""
-    log = log_nowait(broker, topic, partition, client_epoch, or_follower=or_follower)
-    if log is None:
-        await broker.cluster.caught_up(topic.name, partition, client_epoch)
-        broker.cluster.check_leader(topic.name, partition, client_epoch, or_follower=or_follower)
-        log = broker.topics.log(topic, partition)
-    return log
+    """As `log_of`, of a topic that is known: there is nothing to wait for but what such a client knows."""
+    if not 0 <= partition < topic.partitions:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    cluster = broker.cluster
+    leader = cluster.snapshot.leader(topic.name, partition)
+    if client_epoch > leader.epoch > NO_EPOCH:
+        await cluster.caught_up(topic.name, partition, client_epoch)
+        leader = cluster.snapshot.leader(topic.name, partition)
+    is_follower = or_follower and cluster.follows(leader, topic.name, partition)
+    cluster.check(leader, client_epoch, is_follower=is_follower)
+    return broker.topics.log(topic, partition)

@@ -217,6 +217,19 @@ def started(work: Coroutine[Any, Any, _R]) -> "_R | Rest[_R]":
     return Rest(work, waited_for)
 
 
+def at_once(work: Coroutine[Any, Any, _R]) -> _R | None:
+    """The result of a coroutine that has nothing to wait for; None where it has: then it is closed at its first wait.
+
+    What it has begun until then is undone or lost, so it begins nothing: `own_task` may be its first wait.
+    """
+    try:
+        work.send(None)
+    except StopIteration as end:
+        return cast(_R, end.value)
+    work.close()
+    return None
+
+
 async def own_task() -> None:
     """From here on a coroutine that was `started` has a task."""
     await asyncio.sleep(0)

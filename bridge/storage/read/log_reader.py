@@ -10,7 +10,7 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.consumer import Reader
 from bridge.pulsar.types import EARLIEST, Position
-from bridge.runtime.futures import TURN, FutureWaiter, Rest, loop_time, started
+from bridge.runtime.futures import TURN, FutureWaiter, at_once, loop_time
 from bridge.runtime.threads import WorkerThreads
 from bridge.storage.error_mapping import translated
 from bridge.storage.offsets import OffsetIndex
@@ -90,13 +90,7 @@ class LogReader:
         if committed and self._may_be_forgotten(batches):
             return None
         readable = self._stable.visible(batches) if committed else batches
-        if not readable:
-            return []
-        found = started(kafka_batches(readable, max_bytes, self._threads, until))
-        if isinstance(found, Rest):
-            found.close()
-            return None
-        return found or None
+        return (at_once(kafka_batches(readable, max_bytes, self._threads, until)) or None) if readable else []
 
     async def read(
         self, offset: int, max_bytes: int, timeout_seconds: float, *, committed: bool = False

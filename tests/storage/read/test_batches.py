@@ -13,7 +13,7 @@ from bridge.codec.compression import KafkaCodec, PulsarCodec, compress_pulsar
 from bridge.codec.packing import pack
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import Entry, Position
-from bridge.runtime.futures import Rest, loop_time, started
+from bridge.runtime.futures import at_once, loop_time
 from bridge.runtime.threads import WorkerThreads
 from bridge.storage import entries
 from bridge.storage.read.batches import Batch, kafka_batches
@@ -73,11 +73,7 @@ QUICK = {
 
 def at_hand(batches: list[Batch], seconds: float = -1.0) -> list[bytes] | None:
     """What they are, where nothing has to be waited for within so many seconds."""
-    found = started(kafka_batches(batches, LIMIT, WorkerThreads(), loop_time() + seconds))
-    if isinstance(found, Rest):
-        found.close()
-        return None
-    return found
+    return at_once(kafka_batches(batches, LIMIT, WorkerThreads(), loop_time() + seconds))
 
 
 @pytest.mark.parametrize("name", SLOW)
