@@ -18,7 +18,7 @@ from bridge.requests.api import MAX_CONTROL_BYTES, Api, Broker
 from bridge.requests.rights import are_checked, checked
 from bridge.requests.session import Session
 from bridge.runtime.fairness import FairSemaphore
-from bridge.runtime.futures import Rest, started
+from bridge.runtime.futures import Rest, at_once, started
 from bridge.telemetry import log
 
 _log = log.get("bridge.connection.client")
@@ -209,13 +209,10 @@ def _perform(request: InFlightRequest, broker: Broker, session: Session) -> Any:
 
 
 def _run(api: Api, body: Any, broker: Broker, session: Session) -> Any:
-    work = cast(Coroutine[Any, Any, Any], api.handle(body, broker, session))
-    try:
-        work.send(None)
-    except StopIteration as end:
-        return end.value
-    work.close()
-    raise RuntimeError(f"{api.name} is not pure: its handler waits")
+    result = at_once(cast(Coroutine[Any, Any, Any], api.handle(body, broker, session)))
+    if result is None:
+        raise RuntimeError(f"{api.name} is not pure: its handler waits")
+    return result
 
 
 def _decode(request: InFlightRequest) -> Any:

@@ -247,8 +247,7 @@ class RequestRunner:
         self.in_flight.append(request)
         self._move(RequestStage.IN_PLACE, request)
         try:
-            result = self._begin(request) if self._may_begin() else NOT_YET
-            if result is NOT_YET:
+            if not self._may_begin() or (result := self._begin(request)) is NOT_YET:
                 return False
             self._take(request, result)
         except Refused as refused:

@@ -12,7 +12,7 @@ from bridge.requests import leadership
 from bridge.requests.api import Broker
 from bridge.requests.authorization import checks_of
 from bridge.requests.session import Session
-from bridge.runtime.futures import at_once, gathered, gathered_for, in_chunks, in_turns, own_task
+from bridge.runtime.futures import gathered, gathered_for, in_chunks, in_turns, own_task
 from bridge.security.acls import Operation, ResourceType
 from bridge.storage.partition import PartitionLog
 from bridge.storage.read.pending_reads import ReadRequest
@@ -66,6 +66,7 @@ async def opened_partitions(request: Request, version: int, broker: Broker, sess
     unnamed = await _name_topics(request.topics, broker) if by_id else {}
     wanted = {(topic.topic, topic.topic_id, one.partition): one for topic in request.topics for one in topic.partitions}
     denied = await denied_topics(request, broker, session, by_id=by_id)
+    cached = broker.topics.cached
     parts: list[FetchPartition] = []
     slow: list[FetchPartition] = []
     async for chunk in in_chunks(list(wanted.items())):
@@ -76,11 +77,11 @@ async def opened_partitions(request: Request, version: int, broker: Broker, sess
                 part.error = unnamed.get(topic_id) or KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
             elif topic in denied:
                 part.error = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            elif (known := broker.topics.cached(topic)) is None or at_once(_open(part, broker, known)) is None:
+            elif (known := cached(topic)) is None or not _open(part, broker, known):
                 slow.append(part)
     if slow:
         await own_task()
-        await gathered(_open(part, broker) for part in slow)
+        await gathered(_open_late(part, broker) for part in slow)
     return parts
 
 
@@ -127,19 +128,31 @@ async def _by_id(topic_id: uuid.UUID, broker: Broker) -> Topic | KafkaError | No
         return error.bare()
 
 
-async def _open(part: FetchPartition, broker: Broker, topic: Topic | None = None) -> FetchPartition:
-    """Open a partition, or find out why not. `topic`: its own, where that is known."""
+def _open(part: FetchPartition, broker: Broker, topic: Topic) -> bool:
+    """Open a partition of this topic, or find out why not; False where its client knows of a newer leader."""
     wanted = part.wanted
     try:
-        if topic is None:
-            topic = await broker.topics.get(part.topic)
-        if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        if part.topic_id not in (topic.id, ZERO_UUID):  # another one of the same name
+        if part.topic_id not in (topic.id, ZERO_UUID):  # another topic of the same name
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-        part.log = await leadership.opened(
+        part.log = leadership.log_here(
             broker, topic, wanted.partition, wanted.current_leader_epoch, or_follower=part.or_follower
         )
     except KafkaError as error:
         part.error = error.bare()
-    return part
+        return error.code != ErrorCode.UNKNOWN_LEADER_EPOCH
+    return True
+
+
+async def _open_late(part: FetchPartition, broker: Broker) -> None:
+    """Open a partition for which Pulsar has to be asked, or whose client knows of a newer leader."""
+    part.error, wanted = None, part.wanted
+    try:
+        topic = await broker.topics.get(part.topic)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if not _open(part, broker, topic):
+            await broker.cluster.caught_up(topic.name, wanted.partition, wanted.current_leader_epoch)
+            part.error = None
+            _open(part, broker, topic)
+    except KafkaError as error:
+        part.error = error.bare()

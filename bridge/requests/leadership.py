@@ -44,6 +44,20 @@ class LeaderHints:
         return list(self._endpoints.values())
 
 
+def log_here(
+    broker: Broker, topic: Topic, partition: int, client_epoch: int = NO_EPOCH, *, or_follower: bool = False
+) -> PartitionLog:
+    """The log of a partition that this node leads, of a topic that is known; raises KafkaError as `log_of`, and does
+    not wait: UNKNOWN_LEADER_EPOCH tells that `Cluster.caught_up` may help."""
+    if not 0 <= partition < topic.partitions:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    cluster = broker.cluster
+    leader = cluster.snapshot.leader(topic.name, partition)
+    is_follower = or_follower and cluster.follows(leader, topic.name, partition)
+    cluster.check(leader, client_epoch, is_follower=is_follower)
+    return broker.topics.log(topic, partition)
+
+
 async def log_of(broker: Broker, name: str, partition: int, client_epoch: int = NO_EPOCH) -> PartitionLog:
     """The log of a partition that this node leads.
 
@@ -56,17 +70,12 @@ async def log_of(broker: Broker, name: str, partition: int, client_epoch: int = 
     return await opened(broker, topic, partition, client_epoch)
 
 
-async def opened(
-    broker: Broker, topic: Topic, partition: int, client_epoch: int = NO_EPOCH, *, or_follower: bool = False
-) -> PartitionLog:
-    """As `log_of`, of a topic that is known: there is nothing to wait for but what such a client knows."""
-    if not 0 <= partition < topic.partitions:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    cluster = broker.cluster
-    leader = cluster.snapshot.leader(topic.name, partition)
-    if client_epoch > leader.epoch > NO_EPOCH:
-        await cluster.caught_up(topic.name, partition, client_epoch)
-        leader = cluster.snapshot.leader(topic.name, partition)
-    is_follower = or_follower and cluster.follows(leader, topic.name, partition)
-    cluster.check(leader, client_epoch, is_follower=is_follower)
-    return broker.topics.log(topic, partition)
+async def opened(broker: Broker, topic: Topic, partition: int, client_epoch: int = NO_EPOCH) -> PartitionLog:
+    """As `log_of`, of a topic that is known."""
+    try:
+        return log_here(broker, topic, partition, client_epoch)
+    except KafkaError as error:
+        if error.code != ErrorCode.UNKNOWN_LEADER_EPOCH:
+            raise
+    await broker.cluster.caught_up(topic.name, partition, client_epoch)
+    return log_here(broker, topic, partition, client_epoch)

@@ -213,7 +213,8 @@ def started(work: Coroutine[Any, Any, _R]) -> "_R | Rest[_R]":
     try:
         waited_for = work.send(None)
     except StopIteration as end:
-        return cast(_R, end.value)
+        result: _R = end.value  # without `cast`, which is a call
+        return result
     return Rest(work, waited_for)
 
 
@@ -223,10 +224,11 @@ def at_once(work: Coroutine[Any, Any, _R]) -> _R | None:
     What it has begun until then is undone or lost, so it begins nothing: `own_task` may be its first wait.
     """
     try:
-        work.send(None)
+        waited_for = work.send(None)
     except StopIteration as end:
-        return cast(_R, end.value)
-    work.close()
+        result: _R = end.value
+        return result
+    Rest(work, waited_for).close()
     return None
 
 

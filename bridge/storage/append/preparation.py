@@ -230,7 +230,7 @@ class NeedsThread(Exception):
 
 def _loop_expansion(batch: memoryview, decompress: bool) -> int:
     """The most bytes to decompress of this batch on the event loop; NeedsThread where that is no place for it."""
-    if needs_thread(batch) or (is_compressed(batch) and not decompress):
+    if needs_thread(batch) or (not decompress and is_compressed(batch)):
         raise NeedsThread
     return min(max(_LOOP_EXPANSION * len(batch), _MIN_LOOP_EXPANDED_BYTES), _MAX_LOOP_EXPANDED_BYTES)
 

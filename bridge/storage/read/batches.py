@@ -372,7 +372,7 @@ async def kafka_batches(
         size += len(data)
         if not found or size <= max_bytes:
             found.append(data)
-            silent.clear()
+            silent = []
         if size > max_bytes:
             return found
     if silent:
