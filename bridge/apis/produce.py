@@ -231,7 +231,7 @@ class _Work:
         slow: list[PartitionAppend] = []
         until, decompress = clock() + TURN, True
         for append in self.appends:
-            if append.error is None and not self._prepare_nowait(append, decompress=decompress):
+            if append.error is None and not self._prepare(append, decompress=decompress):
                 slow.append(append)
             if clock() > until:
                 await yield_turn()
@@ -268,18 +268,17 @@ class _Work:
         finally:
             pace.end()
 
-    def _prepare_nowait(self, append: PartitionAppend, *, decompress: bool) -> bool:
+    def _prepare(self, append: PartitionAppend, *, decompress: bool) -> bool:
         """All that may fail before the batches take their places; False where something has to be waited for."""
         broker = self._broker
         try:
             topic = broker.topics.cached(append.topic)
             if topic is None:
                 return False
-            append.log = log = leadership.log_nowait(broker, topic, append.index)
-            assert log is not None  # noqa: S101 - a Produce goes by no leader epoch
+            append.log = log = leadership.log_here(broker, topic, append.index)
             if not self._preparation.prepare_plain(append, log.plan):
                 _check_records(append.records, self._version)
-                if not self._preparation.prepare_nowait(append, log.plan, decompress=decompress):
+                if not self._preparation.prepare_on_loop(append, log.plan, decompress=decompress):
                     return False
             return log.is_ready(append.first_sequences(), self._session)
         except KafkaError as error:

@@ -18,7 +18,7 @@ from bridge.requests.api import MAX_CONTROL_BYTES, Api, Broker
 from bridge.requests.rights import are_checked, checked
 from bridge.requests.session import Session
 from bridge.runtime.fairness import FairSemaphore
-from bridge.runtime.futures import Rest, started
+from bridge.runtime.futures import Rest, at_once, started
 from bridge.telemetry import log
 
 _log = log.get("bridge.connection.client")
@@ -114,8 +114,9 @@ def _fields(request: InFlightRequest, key: int, version: int) -> dict[str, objec
     return {"api": key, "version": version, "correlation_id": request.correlation_id}
 
 
-def perform_nowait(request: InFlightRequest, broker: Broker, session: Session) -> Any:
-    """The result of the API's handler where it has nothing to wait for, else NOT_YET; raises what `perform` raises."""
+def start(request: InFlightRequest, broker: Broker, session: Session) -> Any:
+    """Begin what `perform` goes on with, where that needs no task: the result if there is nothing to wait for, else
+    NOT_YET. Raises what `perform` raises."""
     api = request.api
     is_large = request.size > LARGE_BYTES and api.max_request_bytes <= MAX_CONTROL_BYTES
     if not api.at_once or is_large or are_checked(api, broker):
@@ -208,13 +209,10 @@ def _perform(request: InFlightRequest, broker: Broker, session: Session) -> Any:
 
 
 def _run(api: Api, body: Any, broker: Broker, session: Session) -> Any:
-    work = cast(Coroutine[Any, Any, Any], api.handle(body, broker, session))
-    try:
-        work.send(None)
-    except StopIteration as end:
-        return end.value
-    work.close()
-    raise RuntimeError(f"{api.name} is not pure: its handler waits")
+    result = at_once(cast(Coroutine[Any, Any, Any], api.handle(body, broker, session)))
+    if result is None:
+        raise RuntimeError(f"{api.name} is not pure: its handler waits")
+    return result
 
 
 def _decode(request: InFlightRequest) -> Any:

@@ -20,7 +20,7 @@ from bridge.connection.environment import Connection, Environment
 from bridge.connection.intake import Intake, is_produce
 from bridge.connection.parts import Refused, cancelled_from_outside
 from bridge.connection.request_state import FOLLOWS, RequestStage, UnexpectedStage
-from bridge.connection.requests import NOT_YET, identify, perform, perform_nowait, release_memory
+from bridge.connection.requests import NOT_YET, identify, perform, release_memory, start
 from bridge.connection.responses import Answered, EncodedResponse, InFlightRequest, ResponseWriter, encode, is_long
 from bridge.connection.state import ConnectionState, State
 from bridge.connection.straight import StraightRequest, StraightWay
@@ -247,8 +247,7 @@ class RequestRunner:
         self.in_flight.append(request)
         self._move(RequestStage.IN_PLACE, request)
         try:
-            result = self._begin_nowait(request)
-            if result is NOT_YET:
+            if not self._may_begin() or (result := self._begin(request)) is NOT_YET:
                 return False
             self._take(request, result)
         except Refused as refused:
@@ -303,9 +302,10 @@ class RequestRunner:
         else:
             self._finish(request, None)
 
-    def _begin_nowait(self, request: InFlightRequest) -> Any:
+    def _may_begin(self) -> bool:
+        """Whether a request begins before it has a task."""
         login = self._session.login
-        return NOT_YET if login is not None and login.takes_bytes else self._begin(request)
+        return login is None or not login.takes_bytes
 
     def _begin(self, request: InFlightRequest) -> Any:
         """Read the header. The result of the request where it has nothing to wait for, else NOT_YET."""
@@ -319,7 +319,7 @@ class RequestRunner:
             refusal = self.throttle.begin(request)
             if refusal is not None:
                 return refusal
-        return perform_nowait(request, self._broker, self._session)
+        return start(request, self._broker, self._session)
 
     async def _run(self, request: InFlightRequest) -> None:
         login = self._session.login

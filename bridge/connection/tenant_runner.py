@@ -10,7 +10,6 @@ from typing import Any, Final, cast
 from bridge.connection.environment import Connection, Environment
 from bridge.connection.intake import Intake
 from bridge.connection.parts import Refused
-from bridge.connection.requests import NOT_YET
 from bridge.connection.responses import InFlightRequest, ResponseWriter
 from bridge.connection.runner import RequestRunner
 from bridge.connection.state import ConnectionState
@@ -63,8 +62,8 @@ class TenantRunner(RequestRunner):
         self._is_inside = False
         self._straight = None  # until the client's namespace is known
 
-    def _begin_nowait(self, request: InFlightRequest) -> Any:
-        return super()._begin_nowait(request) if self._is_inside else NOT_YET
+    def _may_begin(self) -> bool:
+        return self._is_inside and super()._may_begin()
 
     async def _run(self, request: InFlightRequest) -> None:
         if not self._is_inside:

@@ -66,6 +66,7 @@ async def opened_partitions(request: Request, version: int, broker: Broker, sess
     unnamed = await _name_topics(request.topics, broker) if by_id else {}
     wanted = {(topic.topic, topic.topic_id, one.partition): one for topic in request.topics for one in topic.partitions}
     denied = await denied_topics(request, broker, session, by_id=by_id)
+    cached = broker.topics.cached
     parts: list[FetchPartition] = []
     slow: list[FetchPartition] = []
     async for chunk in in_chunks(list(wanted.items())):
@@ -76,11 +77,11 @@ async def opened_partitions(request: Request, version: int, broker: Broker, sess
                 part.error = unnamed.get(topic_id) or KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
             elif topic in denied:
                 part.error = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            elif not _open_nowait(part, broker):
+            elif (known := cached(topic)) is None or not _open(part, broker, known):
                 slow.append(part)
     if slow:
         await own_task()
-        await gathered(_open(part, broker) for part in slow)
+        await gathered(_open_late(part, broker) for part in slow)
     return parts
 
 
@@ -127,38 +128,31 @@ async def _by_id(topic_id: uuid.UUID, broker: Broker) -> Topic | KafkaError | No
         return error.bare()
 
 
-def _check_id(part: FetchPartition, topic: Topic) -> None:
-    """Another topic of the same name is not the one that was asked for by its id."""
-    if part.topic_id not in (topic.id, ZERO_UUID):
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-
-
-def _open_nowait(part: FetchPartition, broker: Broker) -> bool:
-    """Open a partition of a topic that is known already; False if Pulsar has to be asked."""
-    topic = broker.topics.cached(part.topic)
-    if topic is None:
-        return False
+def _open(part: FetchPartition, broker: Broker, topic: Topic) -> bool:
+    """Open a partition of this topic, or find out why not; False where its client knows of a newer leader."""
     wanted = part.wanted
     try:
-        _check_id(part, topic)
-        part.log = leadership.log_nowait(
+        if part.topic_id not in (topic.id, ZERO_UUID):  # another topic of the same name
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+        part.log = leadership.log_here(
             broker, topic, wanted.partition, wanted.current_leader_epoch, or_follower=part.or_follower
         )
     except KafkaError as error:
         part.error = error.bare()
-        return True
-    return part.log is not None
+        return error.code != ErrorCode.UNKNOWN_LEADER_EPOCH
+    return True
 
 
-async def _open(part: FetchPartition, broker: Broker) -> None:
-    wanted = part.wanted
+async def _open_late(part: FetchPartition, broker: Broker) -> None:
+    """Open a partition for which Pulsar has to be asked, or whose client knows of a newer leader."""
+    part.error, wanted = None, part.wanted
     try:
         topic = await broker.topics.get(part.topic)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        _check_id(part, topic)
-        part.log = await leadership.opened(
-            broker, topic, wanted.partition, wanted.current_leader_epoch, or_follower=part.or_follower
-        )
+        if not _open(part, broker, topic):
+            await broker.cluster.caught_up(topic.name, wanted.partition, wanted.current_leader_epoch)
+            part.error = None
+            _open(part, broker, topic)
     except KafkaError as error:
         part.error = error.bare()

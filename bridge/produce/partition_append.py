@@ -24,7 +24,6 @@ from bridge.storage.append.preparation import (
     PreparedEntry,
     excess_bytes,
     prepare_records,
-    prepare_records_nowait,
     with_reservations,
 )
 from bridge.storage.append.writers import ProducerSequence
@@ -144,7 +143,7 @@ async def for_each(step: Callable[[PartitionAppend], Awaitable[None]], appends: 
 class RequestPreparation:
     """Prepares the entries of one request."""
 
-    __slots__ = ("_allow_zstd", "_appends", "_deadline", "_memory", "_memory_acquired", "_now", "_threads")
+    __slots__ = ("_allow_zstd", "_appends", "_deadline", "_excess", "_memory", "_memory_acquired", "_now", "_threads")
 
     def __init__(
         self,
@@ -163,6 +162,7 @@ class RequestPreparation:
         self._allow_zstd = allow_zstd
         self._now = time.time_ns() // 1_000_000
         self._memory_acquired = False
+        self._excess = 0  # of all appends
 
     def prepare_plain(self, append: PartitionAppend, plan: Plan) -> bool:
         """Prepare an append that is one plain batch; False where it may be anything else."""
@@ -175,26 +175,21 @@ class RequestPreparation:
         append.entries = [entry]
         return True
 
-    def prepare_nowait(self, append: PartitionAppend, plan: Plan, *, decompress: bool) -> bool:
+    def prepare_on_loop(self, append: PartitionAppend, plan: Plan, *, decompress: bool) -> bool:
         """Prepare one append's entries on the event loop; False where that takes long, or memory is not free.
 
         `decompress`: whether the event loop has time for it.
         """
         records = memoryview(append.records or b"")
         try:
-            entries = prepare_records_nowait(records, plan, self._now, self._allow_zstd, decompress, append.transaction)
+            entries = prepare_records(
+                records, plan, self._now, self._allow_zstd, append.transaction, on_loop=True, decompress=decompress
+            )
         except NeedsThread:
             return False
         if entries[0].is_large or (len(entries) > 1 and any(one.is_large for one in entries)):
             return False  # more has to be waited for
-        excess = excess_bytes(entries, len(records))
-        if excess:
-            append.excess_bytes = excess
-            if not self._memory.try_acquire(excess):
-                return False
-            entries = with_reservations(entries, len(records), self._memory)
-        append.entries = entries
-        return True
+        return self._take(append, entries, len(records))
 
     async def prepare(self, slow: Collection[PartitionAppend]) -> None:
         """Prepare the others, in threads: afterwards each has its entries, or its error."""
@@ -205,20 +200,30 @@ class RequestPreparation:
 
     async def _prepare_in_thread(self, append: PartitionAppend) -> None:
         assert append.log is not None  # noqa: S101 — without a log there is an error
-        records, acquired = memoryview(append.records or b""), append.excess_bytes
+        records = memoryview(append.records or b"")
         async with asyncio.timeout_at(self._deadline):
             entries = await self._threads.run(
                 prepare_records, records, append.log.plan, self._now, self._allow_zstd, append.transaction
             )
-        append.excess_bytes = excess_bytes(entries, len(records))
-        if self._memory_acquired:
-            self._memory.release(acquired - append.excess_bytes)  # the topic's configs may have changed meanwhile
-        elif sum(one.excess_bytes for one in self._appends) > MAX_EXCESS_BYTES:
-            append.excess_bytes = 0
-            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, "the request's records take too much by compression.type")
-        elif not self._memory.try_acquire(append.excess_bytes):
-            return
-        append.entries = with_reservations(entries, len(records), self._memory)
+        self._take(append, entries, len(records))
+
+    def _take(self, append: PartitionAppend, entries: list[PreparedEntry], received: int) -> bool:
+        """Give an append its entries, with their memory; False where it is not free."""
+        excess, acquired = excess_bytes(entries, received), append.excess_bytes
+        if excess or acquired:
+            append.excess_bytes = excess
+            self._excess += excess - acquired
+            if self._memory_acquired:
+                self._memory.release(acquired - excess)  # the topic's configs may have changed meanwhile
+            elif self._excess > MAX_EXCESS_BYTES:
+                self._excess -= excess
+                append.excess_bytes = 0
+                raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, "the request's records take too much by compression.type")
+            elif not self._memory.try_acquire(excess):
+                return False
+            entries = with_reservations(entries, received, self._memory)
+        append.entries = entries
+        return True
 
     async def _prepare_with_memory(self, appends: list[PartitionAppend]) -> None:
         """Wait for the memory of all of them, holding none, and prepare them again."""

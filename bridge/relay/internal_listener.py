@@ -24,7 +24,7 @@ from bridge.config import INTERNAL
 from bridge.connection import Budget, Listener, SharedResources
 from bridge.connection.environment import TenantNamespaces
 from bridge.connection.parts import Refused
-from bridge.connection.requests import NOT_YET, identify, perform
+from bridge.connection.requests import identify, perform
 from bridge.connection.responses import EncodedResponse, InFlightRequest, PendingResponseBytes, encode, is_long
 from bridge.connection.runner import RequestRunner
 from bridge.connection.tenant_runner import NamespaceUnavailable
@@ -132,8 +132,8 @@ class EnvelopeRunner(RequestRunner):
             self.in_flight = deque(sorted(self.in_flight, key=lambda request: request.response is None))
         super().flush()
 
-    def _begin_nowait(self, request: InFlightRequest) -> Any:
-        return NOT_YET  # an Envelope is followed, whatever is in it
+    def _may_begin(self) -> bool:
+        return False  # an Envelope is followed, whatever is in it
 
     async def _run(self, request: InFlightRequest) -> None:
         identify(request, self._broker, self._session)

@@ -44,19 +44,15 @@ class LeaderHints:
         return list(self._endpoints.values())
 
 
-def log_nowait(
+def log_here(
     broker: Broker, topic: Topic, partition: int, client_epoch: int = NO_EPOCH, *, or_follower: bool = False
-) -> PartitionLog | None:
-    """The log of a partition that this node leads; None if the client may know of a newer leader than this node.
-
-    Raises KafkaError as `log_of`.
-    """
+) -> PartitionLog:
+    """The log of a partition that this node leads, of a topic that is known; raises KafkaError as `log_of`, and does
+    not wait: UNKNOWN_LEADER_EPOCH tells that `Cluster.caught_up` may help."""
     if not 0 <= partition < topic.partitions:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     cluster = broker.cluster
     leader = cluster.snapshot.leader(topic.name, partition)
-    if client_epoch > leader.epoch > NO_EPOCH:
-        return None
     is_follower = or_follower and cluster.follows(leader, topic.name, partition)
     cluster.check(leader, client_epoch, is_follower=is_follower)
     return broker.topics.log(topic, partition)
@@ -74,13 +70,12 @@ async def log_of(broker: Broker, name: str, partition: int, client_epoch: int = 
     return await opened(broker, topic, partition, client_epoch)
 
 
-async def opened(
-    broker: Broker, topic: Topic, partition: int, client_epoch: int = NO_EPOCH, *, or_follower: bool = False
-) -> PartitionLog:
+async def opened(broker: Broker, topic: Topic, partition: int, client_epoch: int = NO_EPOCH) -> PartitionLog:
     """As `log_of`, of a topic that is known."""
-    log = log_nowait(broker, topic, partition, client_epoch, or_follower=or_follower)
-    if log is None:
-        await broker.cluster.caught_up(topic.name, partition, client_epoch)
-        broker.cluster.check_leader(topic.name, partition, client_epoch, or_follower=or_follower)
-        log = broker.topics.log(topic, partition)
-    return log
+    try:
+        return log_here(broker, topic, partition, client_epoch)
+    except KafkaError as error:
+        if error.code != ErrorCode.UNKNOWN_LEADER_EPOCH:
+            raise
+    await broker.cluster.caught_up(topic.name, partition, client_epoch)
+    return log_here(broker, topic, partition, client_epoch)

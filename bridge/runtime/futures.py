@@ -213,8 +213,23 @@ def started(work: Coroutine[Any, Any, _R]) -> "_R | Rest[_R]":
     try:
         waited_for = work.send(None)
     except StopIteration as end:
-        return cast(_R, end.value)
+        result: _R = end.value  # without `cast`, which is a call
+        return result
     return Rest(work, waited_for)
+
+
+def at_once(work: Coroutine[Any, Any, _R]) -> _R | None:
+    """The result of a coroutine that has nothing to wait for; None where it has: then it is closed at its first wait.
+
+    What it has begun until then is undone or lost, so it begins nothing: `own_task` may be its first wait.
+    """
+    try:
+        waited_for = work.send(None)
+    except StopIteration as end:
+        result: _R = end.value
+        return result
+    Rest(work, waited_for).close()
+    return None
 
 
 async def own_task() -> None:

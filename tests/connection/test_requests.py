@@ -16,7 +16,7 @@ from bridge.connection.requests import (
     NOT_YET,
     LargeRequestThreads,
     perform,
-    perform_nowait,
+    start,
 )
 from bridge.connection.responses import InFlightRequest
 from bridge.errors import KafkaError, Unanswered
@@ -212,13 +212,13 @@ async def test_too_many_elements_are_an_invalid_request() -> None:
 
 async def test_what_begins_at_once_and_waits_for_nothing_is_answered() -> None:
     site = Site(at_once=True)
-    assert perform_nowait(site.started(SMALL), BROKER, SESSION) == "done"
+    assert start(site.started(SMALL), BROKER, SESSION) == "done"
 
 
 async def test_what_begins_and_has_to_wait_goes_on_where_it_was() -> None:
     site = Site(lambda: asyncio.sleep(0.001), at_once=True)
     started = site.started(SMALL)
-    assert perform_nowait(started, BROKER, SESSION) is NOT_YET
+    assert start(started, BROKER, SESSION) is NOT_YET
     assert await site.perform(started) == "done"
     assert len(site.read_in) == len(site.handled_in) == 1
 
@@ -227,6 +227,6 @@ async def test_what_begins_and_has_to_wait_goes_on_where_it_was() -> None:
 async def test_large_ones_and_those_that_do_not_begin_at_once_are_left_as_they_are(at_once: bool) -> None:
     site = Site(at_once=at_once)
     started = site.started(LARGE if at_once else SMALL)
-    assert perform_nowait(started, BROKER, SESSION) is NOT_YET
+    assert start(started, BROKER, SESSION) is NOT_YET
     assert site.read_in == []
     assert await site.perform(started) == "done"

@@ -75,14 +75,14 @@ def preparation_of(
     return RequestPreparation(appends, WorkerThreads(2), memory, deadline, allow_zstd=allow_zstd)
 
 
-def prepare_nowait(append: PartitionAppend, preparation: RequestPreparation, *, decompress: bool = True) -> bool:
+def prepare_on_loop(append: PartitionAppend, preparation: RequestPreparation, *, decompress: bool = True) -> bool:
     assert append.log is not None
-    return preparation.prepare_nowait(append, append.log.plan, decompress=decompress)
+    return preparation.prepare_on_loop(append, append.log.plan, decompress=decompress)
 
 
 async def test_several_batches_are_entries_in_their_order() -> None:
     append = append_of(batch(1) + batch(2) + batch(3))
-    assert prepare_nowait(append, preparation_of(append))
+    assert prepare_on_loop(append, preparation_of(append))
     sizes = [len(entry.data) for entry in append.entries]
     assert sizes == [sizes[0], sizes[0] + 1, sizes[0] + 2]
 
@@ -91,7 +91,7 @@ async def test_a_message_set_is_for_a_thread() -> None:
     records = message_sets.from_batches(batch(), 1, 0, LIMIT, LIMIT)
     append = append_of(records)
     preparation = preparation_of(append)
-    assert not prepare_nowait(append, preparation)
+    assert not prepare_on_loop(append, preparation)
     await preparation.prepare([append])
     assert [entry.record_count for entry in append.entries] == [1]
 
@@ -99,8 +99,8 @@ async def test_a_message_set_is_for_a_thread() -> None:
 async def test_what_is_compressed_is_for_a_thread_where_the_loop_has_no_time() -> None:
     append = append_of(batch(100, KafkaCodec.GZIP))
     preparation = preparation_of(append)
-    assert not prepare_nowait(append, preparation, decompress=False)
-    assert prepare_nowait(append, preparation)
+    assert not prepare_on_loop(append, preparation, decompress=False)
+    assert prepare_on_loop(append, preparation)
 
 
 async def test_what_the_topic_or_the_version_does_not_take_is_refused() -> None:
@@ -122,7 +122,7 @@ async def test_memory_that_is_not_free_is_waited_for_until_the_deadline() -> Non
     assert memory.try_acquire(LIMIT)
     append = append_of(batch(LIMIT // 2, KafkaCodec.ZSTD), Plan(LIMIT, codec=KafkaCodec.NONE))
     preparation = preparation_of(append, memory=memory)
-    assert not prepare_nowait(append, preparation)
+    assert not prepare_on_loop(append, preparation)
     preparing = asyncio.ensure_future(preparation.prepare([append]))
     late = append_of(batch(LIMIT // 2, KafkaCodec.ZSTD), Plan(LIMIT, codec=KafkaCodec.NONE))
     await preparation_of(late, memory=memory, seconds=0.5).prepare([late])
@@ -137,7 +137,7 @@ async def test_memory_that_is_not_free_is_waited_for_until_the_deadline() -> Non
 
 async def test_the_sequences_of_all_producers_of_an_append_are_known() -> None:
     append = append_of(b"".join(batch(producer=one) for one in ((1, 0, 5), (2, 0, 7), (1, 0, 6))))
-    assert prepare_nowait(append, preparation_of(append))
+    assert prepare_on_loop(append, preparation_of(append))
     assert sorted(append.first_sequences()) == [(1, 0, 5), (2, 0, 7)]
 
 
@@ -156,7 +156,7 @@ async def test_what_the_log_refuses_holds_no_memory() -> None:
 
 async def test_the_first_failure_of_the_parts_is_that_of_the_append() -> None:
     append = append_of(batch() + batch() + batch())
-    assert prepare_nowait(append, preparation_of(append))
+    assert prepare_on_loop(append, preparation_of(append))
     append.send()
     first, second, third = append.offsets
     first.set_result(7)

@@ -1,4 +1,5 @@
 import asyncio
+import inspect
 from contextlib import suppress
 
 import pytest
@@ -8,6 +9,7 @@ from bridge.runtime.futures import (
     Rest,
     SharedQuery,
     Together,
+    at_once,
     following,
     gathered,
     own_task,
@@ -317,6 +319,18 @@ async def test_what_waits_for_nothing_has_its_result() -> None:
 
 async def failing() -> int:
     raise ZeroDivisionError
+
+
+async def test_what_is_wanted_at_once_ends_or_is_closed_where_it_waits() -> None:
+    waited_for: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    assert at_once(added()) == 0
+    with pytest.raises(ZeroDivisionError):
+        at_once(failing())
+    work = added(waited_for)
+    assert at_once(work) is None
+    assert inspect.getcoroutinestate(work) == inspect.CORO_CLOSED
+    asyncio.get_running_loop().call_soon(waited_for.set_result, 7)
+    assert await added(waited_for) == 7, "others may await the same"
 
 
 async def test_the_rest_goes_on_in_a_task_of_its_own() -> None:

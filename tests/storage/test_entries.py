@@ -4,6 +4,7 @@ import base64
 import json
 import random
 from dataclasses import replace
+from math import inf
 
 import pytest
 from hypothesis import given
@@ -356,16 +357,16 @@ def test_a_chunk_s_bytes_are_not_held_beside_those_of_its_message() -> None:
     assert [batch.size for batch in made] == [1024, 1024, 30_000]
 
 
-def test_for_chunks_with_nothing_behind_them_stands_what_readers_pass_over() -> None:
+async def test_for_chunks_with_nothing_behind_them_stands_what_readers_pass_over() -> None:
     maker = BatchMaker(LIMIT)
     made = [maker.make(one) for one in (chunk(0, 3, b"a", 10), native(b"m", 11), chunk(1, 3, b"b", 12))]
     made.append(maker.make(chunk(0, 2, b"x", 13, "other")))
-    record, behind = kafka_batches(made, LIMIT)
+    record, behind = await kafka_batches(made, LIMIT, WorkerThreads(), inf)
     assert [one.offset for one in entries.records_of(record)] == [11]
     assert entries.is_control(behind) and not entries.is_control(record)
     assert entries.summary(behind)[1] == 14
-    assert [entries.is_control(one) for one in kafka_batches(made[:1], LIMIT)] == [True]
-    assert len(kafka_batches([*made, maker.make(native(b"m", 14))], LIMIT)) == 2
+    assert [entries.is_control(one) for one in await kafka_batches(made[:1], LIMIT, WorkerThreads(), inf)] == [True]
+    assert len(await kafka_batches([*made, maker.make(native(b"m", 14))], LIMIT, WorkerThreads(), inf)) == 2
 
 
 # --- transactions

@@ -392,23 +392,17 @@ class Appender:
             resolving.add_done_callback(partial(self._duplicate_resolved, pending))
             if pending.entry.producer != NO_PRODUCER:
                 pending.offset.add_done_callback(partial(cancel_if_cancelled, resolving))
-        elif self._unresolved or not self._finish_nowait(pending):
+        elif self._unresolved or (base := self._end.base_offset(receipt, pending.entry.record_count)) is None:
             self._unresolved.append(pending)
             if self._resolver is None or self._resolver.done():
                 self._resolver = self._background(self._resolve())
+        else:
+            self._finish(pending, base)
 
     def _duplicate_resolved(self, pending: PendingAppend, resolving: "asyncio.Task[None]") -> None:
         if resolving.cancelled():
             self._end.time_marks.note_failed(pending.entry.max_timestamp, maybe_stored=True)
             fail_if_cancelled(pending, resolving)
-
-    def _finish_nowait(self, pending: PendingAppend) -> bool:
-        """Finish an append whose offset can be counted; False if Pulsar has to be asked."""
-        receipt = pending.receipt
-        base = None if receipt is None else self._end.base_offset_nowait(receipt, pending.entry.record_count)
-        if base is not None:
-            self._finish(pending, base)
-        return base is not None
 
     async def _resolve(self) -> None:
         while self._unresolved:
@@ -419,8 +413,7 @@ class Appender:
 
     async def _resolve_one(self, pending: PendingAppend) -> None:
         try:
-            if not self._finish_nowait(pending):
-                self._finish(pending, await self._look_up_offset(pending))
+            self._finish(pending, await self._base_offset(pending))
         except Exception as error:  # noqa: BLE001 — this append's client must get it, whatever it is
             self._end.time_marks.note_failed(pending.entry.max_timestamp, maybe_stored=True)
             self._fail(pending, error)
@@ -458,10 +451,13 @@ class Appender:
             self._missing.note_missing(self._topic, *pending.entry.producer, refused=refused and not pending.members)
         pending.fail(self._groups.error_of(pending, error))
 
-    async def _look_up_offset(self, pending: PendingAppend) -> int:
-        """The base offset of an append that does not directly follow the last known one: read it back."""
+    async def _base_offset(self, pending: PendingAppend) -> int:
+        """The base offset of an append; one that does not directly follow the last known one is read back."""
         receipt, count = pending.receipt, pending.entry.record_count
         assert receipt is not None  # noqa: S101 — only appends with one get here
+        base = self._end.base_offset(receipt, count)
+        if base is not None:
+            return base
         self._metrics.reanchors.inc()
         if receipt.duplicate:
             return await self._duplicates.find_duplicate(
@@ -473,7 +469,7 @@ class Appender:
         self._read_back_at = now
         position = receipt.position
         if await self._end.wait_for_entry(position):
-            base = self._end.base_offset_nowait(receipt, count)
+            base = self._end.base_offset(receipt, count)
             if base is not None:
                 return base
         for _ in range(_READ_BACK_TRIES):

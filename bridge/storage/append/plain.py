@@ -12,7 +12,7 @@ from bridge.storage.visibility import Transaction
 def prepare_plain(
     records: memoryview, plan: Plan, now: int, transaction: Transaction | None = None
 ) -> PreparedEntry | None:
-    """The entry that one plain batch becomes, as `preparation.prepare_records_nowait` would make it; None for all else.
+    """The entry that one plain batch becomes, as `preparation.prepare_records` would make it; None for all else.
 
     `now`: the time in ms by which the records' timestamps are judged; `transaction`: whose the batch is, if it says
     that it is of one.

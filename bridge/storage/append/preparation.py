@@ -5,7 +5,7 @@ a repetition of an idempotent batch is cut as the original was, so that each par
 record that is too large for an entry is a part of its own, and becomes a message of Pulsar's in chunks.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
@@ -39,7 +39,7 @@ from bridge.pulsar.pb.PulsarApi_pb2 import CompressionType, MessageMetadata, Sin
 from bridge.storage.append.conversion_memory import ConversionMemory, Reservation
 from bridge.storage.append.messages import Chunk, Message
 from bridge.storage.entries import ATTRIBUTES_AT, FORMAT_PROPERTY, KAFKA, PROPERTY, PULSAR, TimeMark, split
-from bridge.storage.error_mapping import translate, translated
+from bridge.storage.error_mapping import translate
 from bridge.storage.topic_properties import AFTER_MAX_MS, BEFORE_MAX_MS, TIMESTAMP_AFTER, TIMESTAMP_BEFORE
 from bridge.storage.visibility import Transaction
 
@@ -165,68 +165,45 @@ class PreparedEntry(NamedTuple):
         return metadata
 
 
-def prepare_records_nowait(
+def prepare_records(
     records: memoryview,
     plan: Plan,
     now: int,
     allow_zstd: bool,
-    decompress: bool,
     transaction: Transaction | None = None,
-) -> list[PreparedEntry]:
-    """As `prepare_records`, on the event loop; raises NeedsThread, after little work, if that takes too long there.
-
-    `decompress`: whether there is time on the event loop to decompress anything.
-    """
-    if is_message_set(records):
-        raise NeedsThread
-    batches = split(records)
-    if not decompress and any(map(is_compressed, batches)):
-        raise NeedsThread
-    try:  # what `translated` does, but faster: each Produce comes here
-        return _prepare_batches(batches, plan, now, allow_zstd, transaction, prepare_entries_nowait)
-    except KafkaError:
-        raise
-    except (BridgeError, OSError) as error:
-        raise translate(error) from error
-
-
-def prepare_records(
-    records: memoryview, plan: Plan, now: int, allow_zstd: bool, transaction: Transaction | None = None
+    *,
+    on_loop: bool = False,
+    decompress: bool = True,
 ) -> list[PreparedEntry]:
     """All that a produce request has for one partition, batches or a message set, as entries; raises KafkaError.
 
-    `transaction`: whose the batches are, if they say that they are of one.
+    `transaction`: whose the batches are, if they say that they are of one. `on_loop`: NeedsThread is raised where this
+    takes too long on the event loop; `decompress`: whether there is time there to decompress anything.
     """
-    with translated():
+    prepared: list[PreparedEntry] = []
+    try:  # what `translated` does, but faster
         if is_message_set(records):
+            if on_loop:
+                raise NeedsThread
             limit = plan.largest_entry
             if plan.max_batch_bytes is not None:
                 limit = min(limit, plan.max_batch_bytes)
             records = memoryview(message_sets.to_batches(records, plan.largest_batch(len(records)), limit))
-        return _prepare_batches(split(records), plan, now, allow_zstd, transaction, prepare_entries)
-
-
-def _prepare_batches(
-    batches: list[memoryview],
-    plan: Plan,
-    now: int,
-    allow_zstd: bool,
-    transaction: Transaction | None,
-    prepare: Callable[[memoryview, Plan, int], list[PreparedEntry]],
-) -> list[PreparedEntry]:
-    prepared: list[PreparedEntry] = []
-    for batch in batches:
-        if plan.max_batch_bytes is not None and len(batch) > plan.max_batch_bytes:
-            text = f"a batch of {len(batch)} bytes is above the topic's max.message.bytes of {plan.max_batch_bytes}"
-            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
-        if not allow_zstd and batch[ATTRIBUTES_AT] & CODEC_MASK == KafkaCodec.ZSTD:
-            raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce v7 or later")
-        if batch[ATTRIBUTES_AT] & TRANSACTIONAL:
-            if transaction is None:
+        for batch in split(records):
+            if plan.max_batch_bytes is not None and len(batch) > plan.max_batch_bytes:
+                text = f"a batch of {len(batch)} bytes is above the topic's max.message.bytes of {plan.max_batch_bytes}"
+                raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
+            if not allow_zstd and batch[ATTRIBUTES_AT] & CODEC_MASK == KafkaCodec.ZSTD:
+                raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce v7 or later")
+            is_transactional = batch[ATTRIBUTES_AT] & TRANSACTIONAL
+            if is_transactional and transaction is None:
                 raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a batch of no known transaction")
-            prepared += [one._replace(transaction=transaction) for one in prepare(batch, plan, now)]
-        else:
-            prepared += prepare(batch, plan, now)
+            made = prepare_entries(batch, plan, now, _loop_expansion(batch, decompress) if on_loop else None)
+            prepared += [one._replace(transaction=transaction) for one in made] if is_transactional else made
+    except KafkaError:
+        raise
+    except (BridgeError, OSError) as error:
+        raise translate(error) from error
     return prepared
 
 
@@ -251,12 +228,11 @@ class NeedsThread(Exception):
     """A batch decompresses to more than the event loop may take on."""
 
 
-def prepare_entries_nowait(batch: memoryview, plan: Plan, now: int) -> list[PreparedEntry]:
-    """As `prepare_entries`, on the event loop; raises NeedsThread, after little work, if that takes too long there."""
-    if needs_thread(batch):
+def _loop_expansion(batch: memoryview, decompress: bool) -> int:
+    """The most bytes to decompress of this batch on the event loop; NeedsThread where that is no place for it."""
+    if needs_thread(batch) or (not decompress and is_compressed(batch)):
         raise NeedsThread
-    expanded = max(_LOOP_EXPANSION * len(batch), _MIN_LOOP_EXPANDED_BYTES)
-    return prepare_entries(batch, plan, now, min(expanded, _MAX_LOOP_EXPANDED_BYTES))
+    return min(max(_LOOP_EXPANSION * len(batch), _MIN_LOOP_EXPANDED_BYTES), _MAX_LOOP_EXPANDED_BYTES)
 
 
 def prepare_entries(batch: memoryview, plan: Plan, now: int, max_expanded: int | None = None) -> list[PreparedEntry]:

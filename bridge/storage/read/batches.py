@@ -10,7 +10,7 @@ from bridge.codec import CONTROL, NO_PRODUCER, NO_TIMESTAMP, TRANSACTIONAL, Rebu
 from bridge.errors import CorruptEntry
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.types import Entry, Position
-from bridge.runtime.futures import TURN, yield_turn
+from bridge.runtime.futures import TURN, loop_time, own_task, yield_turn
 from bridge.runtime.threads import WorkerThreads
 from bridge.storage import entries
 from bridge.storage.mark_signer import MarkSigner
@@ -340,9 +340,14 @@ class BatchMaker:
         return Batch(entry, payload, self._limit, compress=self._compress, strangers=self._strangers, fault=fault)
 
 
-def kafka_batches(batches: Sequence[Batch | ControlBatch], max_bytes: int) -> list[bytes]:
+async def kafka_batches(
+    batches: Sequence[Batch | ControlBatch], max_bytes: int, threads: WorkerThreads, until: float
+) -> list[bytes]:
     """The Kafka batches up to `max_bytes`, but at least one, unless there are none.
 
+    It waits, before anything else is begun, where a conversion needs a thread, and after `until` (loop time), so that
+    other requests get their turn. It ends before an entry that cannot be read; where no record stands before it, it
+    waits, too, and raises CorruptEntry.
     For chunks behind which nothing follows stands what stands for aborted transactions: who reads goes on behind them,
     and is at the end where the log is.
     """
@@ -350,59 +355,26 @@ def kafka_batches(batches: Sequence[Batch | ControlBatch], max_bytes: int) -> li
     silent: list[Batch | ControlBatch] = []
     size = 0
     for batch in batches:
-        data = batch.kafka()
-        size += len(data)
-        if found and size > max_bytes:
-            return found
-        if data:
-            found.append(data)
-            silent.clear()
-        else:
+        try:
+            if not batch.is_converted and (batch.is_slow or loop_time() > until):
+                await own_task()
+                await batch.convert(threads)
+                until = loop_time() + TURN
+            data = batch.kafka()
+        except CorruptEntry:
+            if found:
+                break
+            await own_task()
+            raise
+        if not data:
             silent.append(batch)
+            continue
+        size += len(data)
+        if not found or size <= max_bytes:
+            found.append(data)
+            silent = []
+        if size > max_bytes:
+            return found
     if silent:
         found.append(ControlBatch(silent[0], silent[-1]).kafka())
     return found
-
-
-def kafka_batches_nowait(
-    batches: Sequence[Batch | ControlBatch], max_bytes: int, deadline: float
-) -> list[bytes] | None:
-    """As `kafka_batches`; None if that needs a thread, or takes longer than until `deadline` (loop time), and where an
-    entry cannot be read: `convert_batches` has what stands before it, or tells why."""
-    time = asyncio.get_running_loop().time
-    size = 0
-    for batch in batches:
-        if not batch.is_converted and (batch.is_slow or time() > deadline):
-            return None
-        try:
-            size += len(batch.kafka())
-        except CorruptEntry:
-            return None
-        if size > max_bytes:
-            break
-    return kafka_batches(batches, max_bytes)
-
-
-async def convert_batches(
-    batches: Sequence[Batch | ControlBatch], max_bytes: int, threads: WorkerThreads
-) -> list[bytes]:
-    """As `kafka_batches`; slow conversions run in threads, and other requests get their turn between batches.
-
-    Ends before an entry that cannot be read; CorruptEntry where no record stands before it.
-    """
-    size = 0
-    time = asyncio.get_running_loop().time
-    until = time() + TURN
-    for number, batch in enumerate(batches):
-        try:
-            if not batch.is_converted and (batch.is_slow or time() > until):
-                await batch.convert(threads)
-                until = time() + TURN
-            size += len(batch.kafka())
-        except CorruptEntry:
-            if not size:
-                raise
-            return kafka_batches(batches[:number], max_bytes)
-        if size > max_bytes:
-            break
-    return kafka_batches(batches, max_bytes)

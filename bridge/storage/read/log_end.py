@@ -95,7 +95,7 @@ class LogEnd:
         self._expected.pop(position, None)
         return position in self._seen
 
-    def base_offset_nowait(self, receipt: Receipt, count: int) -> int | None:
+    def base_offset(self, receipt: Receipt, count: int) -> int | None:
         """The base offset of what a receipt acknowledges; None if the broker has to be asked."""
         if receipt.duplicate:
             return None

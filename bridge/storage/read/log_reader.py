@@ -10,11 +10,11 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.consumer import Reader
 from bridge.pulsar.types import EARLIEST, Position
-from bridge.runtime.futures import FutureWaiter
+from bridge.runtime.futures import TURN, FutureWaiter, at_once, loop_time
 from bridge.runtime.threads import WorkerThreads
 from bridge.storage.error_mapping import translated
 from bridge.storage.offsets import OffsetIndex
-from bridge.storage.read.batches import Batch, BatchMaker, convert_batches, kafka_batches_nowait
+from bridge.storage.read.batches import Batch, BatchMaker, kafka_batches
 from bridge.storage.read.catch_up import CatchUpReader, CatchUpReaders
 from bridge.storage.read.log_end import LogEnd
 from bridge.storage.read.log_start import LogStart
@@ -90,7 +90,7 @@ class LogReader:
         if committed and self._may_be_forgotten(batches):
             return None
         readable = self._stable.visible(batches) if committed else batches
-        return (kafka_batches_nowait(readable, max_bytes, until) or None) if readable else []
+        return (at_once(kafka_batches(readable, max_bytes, self._threads, until)) or None) if readable else []
 
     async def read(
         self, offset: int, max_bytes: int, timeout_seconds: float, *, committed: bool = False
@@ -115,7 +115,7 @@ class LogReader:
                 await self._start.get_fresh(_OLD_FRESH_SECONDS)
                 self._check_start(offset)
             readable = self._stable.visible(batches) if committed else batches
-            return await convert_batches(readable, max_bytes, self._threads)
+            return await kafka_batches(readable, max_bytes, self._threads, loop_time() + TURN)
 
     async def read_stored(self, offset: int, timeout_seconds: float) -> list[bytes]:
         """As `read`; waits for what is stored and has not come yet, so that nothing means that there is no record."""

@@ -1,6 +1,5 @@
 """Slow conversions run in a thread, whatever the entry claims; the others run at once while there is time."""
 
-import asyncio
 import gzip
 import struct
 import threading
@@ -14,9 +13,10 @@ from bridge.codec.compression import KafkaCodec, PulsarCodec, compress_pulsar
 from bridge.codec.packing import pack
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import Entry, Position
+from bridge.runtime.futures import at_once, loop_time
 from bridge.runtime.threads import WorkerThreads
 from bridge.storage import entries
-from bridge.storage.read.batches import Batch, convert_batches, kafka_batches_nowait
+from bridge.storage.read.batches import Batch, kafka_batches
 from bridge.storage.read.time_lookup import _first_record
 from tests.codec.old_messages import GZIP, message
 
@@ -71,6 +71,11 @@ QUICK = {
 }
 
 
+def at_hand(batches: list[Batch], seconds: float = -1.0) -> list[bytes] | None:
+    """What they are, where nothing has to be waited for within so many seconds."""
+    return at_once(kafka_batches(batches, LIMIT, WorkerThreads(), loop_time() + seconds))
+
+
 @pytest.mark.parametrize("name", SLOW)
 async def test_slow_conversions_run_in_a_thread(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     threads, to_kafka = set[int](), entries.to_kafka
@@ -82,9 +87,9 @@ async def test_slow_conversions_run_in_a_thread(name: str, monkeypatch: pytest.M
     monkeypatch.setattr(entries, "to_kafka", noted)
     one = SLOW[name]()
     assert one.is_slow
-    assert kafka_batches_nowait([one], LIMIT, asyncio.get_running_loop().time() + 60) is None
+    assert at_hand([one], 60) is None
     assert await one.newest(WorkerThreads()) >= NOW
-    assert kafka_batches_nowait([one], LIMIT, 0.0) == await convert_batches([one], LIMIT, WorkerThreads())
+    assert at_hand([one]) == await kafka_batches([one], LIMIT, WorkerThreads(), 0.0)
     assert threads
     assert threading.get_ident() not in threads
 
@@ -92,12 +97,18 @@ async def test_slow_conversions_run_in_a_thread(name: str, monkeypatch: pytest.M
 @pytest.mark.parametrize("name", QUICK)
 async def test_quick_conversions_run_at_once_within_the_deadline(name: str) -> None:
     first, second = QUICK[name](), QUICK[name]()
-    assert kafka_batches_nowait([first, second], LIMIT, 0.0) is None
+    assert at_hand([first, second]) is None
     assert not first.is_converted
-    found = kafka_batches_nowait([first, second], LIMIT, asyncio.get_running_loop().time() + 60)
+    found = at_hand([first, second], 60)
     assert found is not None
     assert len(found) == 2
-    assert kafka_batches_nowait([first, second], LIMIT, 0.0) == found
+    assert at_hand([first, second]) == found
+
+
+async def test_what_is_behind_a_first_batch_above_the_limit_is_not_converted() -> None:
+    quick, slow = QUICK["small"](), SLOW["large"]()
+    assert await kafka_batches([quick, slow], 1, WorkerThreads(), loop_time() + 60) == [quick.kafka()]
+    assert not slow.is_converted
 
 
 def test_a_record_is_found_by_its_time_among_very_many() -> None:
