@@ -33,7 +33,7 @@ def proxy(
         yield started
 
 
-@pytest.mark.parametrize("way", ["token", "certificate", "OAuth2"])
+@pytest.mark.parametrize("way", ["token", "certificate", pytest.param("OAuth2", marks=pytest.mark.soak)])
 def test_a_bridge_gives_what_pulsar_gives(matrix: Matrix, way: str) -> None:
     namespace = matrix.tenant(grants=True)
     native = matrix.native(namespace)
