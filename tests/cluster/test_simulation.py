@@ -54,7 +54,7 @@ def _mutations() -> list[ParameterSet]:
 @pytest.mark.parametrize("name", _mutations())
 def test_a_rule_switched_off_is_noticed(name: str) -> None:
     mutation = MUTATIONS[name]
-    for seed in range(mutation.seeds):
+    for seed in dict.fromkeys((mutation.noticed, *range(mutation.seeds))):
         plan = replace(mutation.plan, seed=seed)
         try:
             with mutation.made():
