@@ -25,7 +25,8 @@ pipeline-setup: $(VENV)/.run $(VENV)/.pipeline
 run: $(VENV)/.run $(VENV)/.compiled
 	@exec $(BIN)/bridge standalone $(ARGS)
 
-# What needs no Pulsar, no Kafka, no Spark, no network and no program but Python. Properties are tried with a fifth of the examples that are usual, simulations with a twelfth of the seeds.
+# What needs no Pulsar, no Kafka, no Spark, no network and no program but Python. Properties are tried with a fifth of the examples
+# that are usual, simulations with a twelfth of the seeds.
 unit soak: PROCESSES ?= 2
 unit: $(VENV)/.dev definitions
 	$(BIN)/python -m pytest -n $(PROCESSES) --offline --example-factor 0.2 --schedule-factor 0.4 -m "not (pulsar or kafka or spark or programs or soak)" $(ARGS)
