@@ -25,18 +25,20 @@ pipeline-setup: $(VENV)/.run $(VENV)/.pipeline
 run: $(VENV)/.run $(VENV)/.compiled
 	@exec $(BIN)/bridge standalone $(ARGS)
 
-# What needs no Pulsar, no Kafka, no Spark, no network and no program but Python. Properties are tried with a fifth of the examples.
+# What needs no Pulsar, no Kafka, no Spark, no network and no program but Python. Properties are tried with a fifth of the examples
+# that are usual, simulations with a twelfth of the seeds.
 unit soak: PROCESSES ?= 2
 unit: $(VENV)/.dev definitions
-	$(BIN)/python -m pytest -n $(PROCESSES) --offline --example-factor 0.2 -m "not (pulsar or kafka or spark or programs or soak)" $(ARGS)
+	$(BIN)/python -m pytest -n $(PROCESSES) --offline --example-factor 0.2 --schedule-factor 0.4 -m "not (pulsar or kafka or spark or programs or soak)" $(ARGS)
 
 # All that CI runs: the programs that tests run are installed or named, then all of `make check`, then every test. With ARGS it is tests alone.
 # Three processes of pytest on two cores, for most tests with servers wait for them; `make test PROCESSES=0` runs one after the
 # other. The longest tests go first, so that the first minutes show few of twelve thousand dots.
-# Properties are tried with a quarter of the examples, seeds and schedules that are usual; `make soak` tries twice as many.
+# Properties are tried with a quarter of the examples that are usual, simulations with a tenth of the seeds; `make soak` tries twice
+# as many as usual.
 test: PROCESSES ?= 3
 test: programs $(if $(ARGS),,lint) jars $(VENV)/.compiled
-	$(BIN)/python -m pytest -n $(PROCESSES) --example-factor 0.25 $(ARGS)
+	$(BIN)/python -m pytest -n $(PROCESSES) --example-factor 0.25 --schedule-factor 0.4 $(ARGS)
 
 # The programs of this system that tests run: apt-get installs those that are missing, or one line names them.
 programs: | $(BIN)/python

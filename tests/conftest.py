@@ -3,6 +3,7 @@
 BRIDGE_TEST_PULSAR and BRIDGE_TEST_PULSAR_ADMIN (both) name a Pulsar to use instead of starting one.
 """
 
+import gc
 import logging
 import os
 import sys
@@ -19,7 +20,7 @@ from bridge.node.orphans import Guard
 from bridge.standalone.jars import ensure_pulsar_jars
 from bridge.standalone.jvm import QUICK_START
 from bridge.standalone.tools import find_java
-from tests.support import class_archives, effort, kafka_python, needs, offline, pulsar_versions, side_by_side
+from tests.support import class_archives, effort, java, kafka_python, needs, offline, pulsar_versions, side_by_side
 from tests.support.bridges import BridgeChild, BridgeThread, settings_for
 from tests.support.group_slots import wait_until_shared
 from tests.support.kafka_broker import KafkaBroker, NewKafka
@@ -45,6 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # parse whole files, and the session ends with an internal error instead of the failure; Python's own survive it.
     if sys.version_info < (3, 11, 8) and config.option.tbstyle == "auto":
         config.option.tbstyle = "native"
+    gc.disable()  # until all is collected, which makes millions of objects and no garbage
     effort.configure(config)
     kafka_python.forgive_leaks()
     pulsar_versions.configure(config, given="BRIDGE_TEST_PULSAR" in os.environ)
@@ -52,6 +54,11 @@ def pytest_configure(config: pytest.Config) -> None:
         offline.enforce()
     if hasattr(config, "workerinput"):  # pytest-xdist's, `-n 2`
         config.pluginmanager.register(side_by_side.Worker(config.workerinput[side_by_side.ROOM]), "side-by-side")
+
+
+def pytest_unconfigure() -> None:
+    """Leave no process behind."""
+    java.end_tools()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -78,6 +85,13 @@ def nothing_refused() -> Iterator[None]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark every test by the servers that its fixtures start, before `-m` selects."""
     needs.mark(items)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """No garbage is looked for among what stays to the end."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_report_header() -> list[str]:

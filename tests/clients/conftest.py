@@ -9,11 +9,31 @@ from typing import Any
 import pulsar
 import pytest
 
+from tests.clients import endpoint as of_records
 from tests.clients.endpoint import Clients, Endpoint
 from tests.clients.logins.table import Table
 from tests.clients.matrix import Plugin
 from tests.clients.scene import Scene
+from tests.clients.transactions import families as of_transactions
 from tests.support.nodes import Nodes
+
+_RING = tuple(dict.fromkeys((*of_records.FAMILIES, *of_transactions.FAMILIES, *of_transactions.GO)))
+_OLDER = {"kafka-python-2", "java-3.9", "java-2.8"}
+"""Releases of clients of which a newer one is tried, too."""
+_OF_OLDER = {
+    "test_a_client_is_asked_to_write_all_it_can",
+    "test_a_committed_transaction_is_read_at_both_levels",
+    "test_a_second_instance_fences_the_first",
+    "test_a_topic_is_created_listed_described_and_deleted",
+    "test_configs_are_described",
+    "test_groups_are_listed_and_described",
+    "test_offsets_are_told",
+    "test_offsets_go_with_their_transaction",
+    "test_one_member_reads_all_commits_leaves_and_resumes",
+    "test_several_partitions_are_read_at_once",
+    "test_two_members_share_the_partitions_and_each_record_comes_once",
+}
+"""Each API that they send in versions of their own."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,12 +66,30 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("endpoint", params, indirect=True, scope="session")
 
 
+@pytest.hookimpl(tryfirst=True)  # marks are there before `-m` selects
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Bad requests go to one server that leads and coordinates all they are about: it cannot be one of several."""
+    """What proves little that others do not is for `make soak`; with `--control` all is tried, for it is counted.
+
+    Bad requests go to one server that leads and coordinates all they are about: it cannot be one of several.
+    """
+    if not config.getoption("--control", default=False):
+        for item in items:
+            if item.path.is_relative_to(Path(__file__).parent) and not _is_tried(item):
+                item.add_marker(pytest.mark.soak)
     if config.getoption("--nodes", default=1) > 1:
         alone = [item for item in items if item.path.name == "test_refusals.py"]
         config.hook.pytest_deselected(items=alone)
         items[:] = [item for item in items if item not in alone]
+
+
+def _is_tried(item: pytest.Item) -> bool:
+    """Whether `make test` has it."""
+    params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    if {"writer", "reader"} <= params.keys():  # a ring: each reads what it has written itself, and what one other has
+        return (_RING.index(params["reader"]) - _RING.index(params["writer"])) % len(_RING) in (0, 1)
+    if params.get("family") in _OLDER:
+        return item.name.partition("[")[0] in _OF_OLDER
+    return params.get("kills") != 0  # one that is killed works undisturbed at last
 
 
 def _of_pulsar(metafunc: pytest.Metafunc) -> bool:

@@ -111,8 +111,14 @@ def assert_same(writer: str, reader: str, records: list[Record], offsets: list[i
             assert record.timestamp == draft.timestamp, (reader, draft.name)
 
 
-@pytest.mark.parametrize("codec", ["none", "zstd"])
-@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize(
+    ("writer", "codec"),
+    [
+        *((writer, "none") for writer in WRITERS),
+        ("java", "zstd"),
+        *(pytest.param(writer, "zstd", marks=pytest.mark.soak) for writer in WRITERS if writer != "java"),
+    ],
+)
 def test_each_client_reads_what_each_has_written(endpoint: Endpoint, clients: Clients, writer: str, codec: str) -> None:
     topic, offsets = written(endpoint, clients, writer, codec)
     for reader in READERS:

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import pulsar
+import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.clients.endpoint import Clients, Endpoint, unique
 from tests.clients.model import attempts
 
 PARTITIONS = 4
-MILLION = 1_000_000
 MIXED = 100_000
 NATIVE_EVERY = 4  # one native record for so many of Kafka's
 NUMBER = struct.Struct(">cq")
@@ -137,17 +137,18 @@ def consume(endpoint: Endpoint, topic: str, checker: Checker) -> None:
         consumer.close()
 
 
-def test_a_million_records(endpoint: Endpoint, clients: Clients) -> None:
-    topic = unique("million")
+@pytest.mark.parametrize("count", [100_000, pytest.param(1_000_000, marks=pytest.mark.soak)])
+def test_many_records(endpoint: Endpoint, clients: Clients, count: int) -> None:
+    topic = unique("many")
     clients["confluent"].create_topic(topic, PARTITIONS)
-    writers = Writers(MILLION)
+    writers = Writers(count)
     with kafka_producer(endpoint) as producer:
-        for number in range(MILLION):
+        for number in range(count):
             produce(producer, topic, number, writers.on_delivery)
     assert writers.failed == []
     checker = Checker(writers.acknowledged, native=0)
     consume(endpoint, topic, checker)
-    checker.check_ends({KAFKA: MILLION, NATIVE: 0})
+    checker.check_ends({KAFKA: count, NATIVE: 0})
 
 
 def test_offsets_are_true_while_a_native_producer_writes(endpoint: Endpoint, clients: Clients, native: Any) -> None:

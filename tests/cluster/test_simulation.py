@@ -12,7 +12,7 @@ from tests.cluster.simulation.checks import Violation
 from tests.cluster.simulation.mutations import MUTATIONS
 from tests.cluster.simulation.scenario import Plan, simulate, slots_of
 from tests.cluster.simulation.seeds import run_seeds
-from tests.support.effort import examples
+from tests.support import effort
 
 
 def _run(plan: Plan) -> list[tuple[str, float]]:
@@ -36,13 +36,13 @@ def _check_times(deaths: list[tuple[str, float]]) -> None:
 
 @pytest.mark.parametrize(("nodes", "seeds"), [(2, 40), (3, 40), (10, 20), (50, 2)])
 def test_faults(nodes: int, seeds: int) -> None:
-    for seed in range(examples(seeds)):
+    for seed in range(effort.seeds(seeds)):
         _run(Plan(nodes, seed))
 
 
 def test_dead_nodes_are_soon_out_of_the_view() -> None:
     faults = ("kill", "kill_controller", "crash", "freeze", "freeze_controller")
-    _check_times([death for seed in range(examples(60)) for death in _run(Plan(3, seed, only=faults))])
+    _check_times([death for seed in range(effort.seeds(60)) for death in _run(Plan(3, seed, only=faults))])
 
 
 def _mutations() -> list[ParameterSet]:
@@ -54,7 +54,7 @@ def _mutations() -> list[ParameterSet]:
 @pytest.mark.parametrize("name", _mutations())
 def test_a_rule_switched_off_is_noticed(name: str) -> None:
     mutation = MUTATIONS[name]
-    for seed in range(mutation.seeds):
+    for seed in dict.fromkeys((mutation.noticed, *range(mutation.seeds))):
         plan = replace(mutation.plan, seed=seed)
         try:
             with mutation.made():

@@ -48,7 +48,7 @@ def test_topics_and_bundles_are_unloaded_under_load(
 ) -> None:
     with load(bridge_child.kafka, topic, PARTITIONS) as running:
         gaps = []
-        for _ in range(4):
+        for _ in range(2):
             running.more(60)
             for partition in range(PARTITIONS):
                 broker.admin("PUT", f"persistent/{broker_namespace}/{topic}-partition-{partition}/unload")

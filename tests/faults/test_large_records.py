@@ -51,7 +51,7 @@ def read(bridge: Node, topic: str) -> list[tuple[int, bytes]]:
         consumer.close()
 
 
-@pytest.mark.parametrize("idempotent", [True, False])
+@pytest.mark.parametrize("idempotent", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_a_bridge_killed_between_two_chunks(
     start_relayed: Callable[..., Node], broker: PulsarAddress, topic: str, *, idempotent: bool
 ) -> None:

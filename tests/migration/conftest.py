@@ -27,6 +27,7 @@ def work(request: pytest.FixtureRequest, guard: Guard, real_kafka: KafkaBroker) 
     topic = f"orders-{uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": real_kafka.kafka})
     admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
-    work = Work(guard, topic, rate=request.param)
+    rate, libraries = request.param
+    work = Work(guard, topic, rate, libraries)
     yield work
     work.close()

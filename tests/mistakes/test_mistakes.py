@@ -9,9 +9,14 @@ import pytest
 from tests.mistakes import of_pulsar, of_settings, of_this_machine, page
 from tests.mistakes.mistake import Mistake, Place
 
+WAITS_A_MINUTE = {"two nodes with one id"}
+"""For its place in the cluster; tests/cluster/test_member.py waits less, and has the same words."""
+
 
 def of(mistakes: list[Mistake]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("mistake", mistakes, ids=[one.what for one in mistakes])
+    soak = pytest.mark.soak
+    made = [pytest.param(one, id=one.what, marks=soak if one.what in WAITS_A_MINUTE else ()) for one in mistakes]
+    return pytest.mark.parametrize("mistake", made)
 
 
 def judge(mistake: Mistake, printed: str, config: pytest.Config) -> None:

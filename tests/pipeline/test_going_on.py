@@ -90,19 +90,17 @@ def test_a_way_home_is_refused_while_something_is_not_copied_there(
     assert contents(spark, at_kafka, topic) == by_partition(batch(0, 330))
 
 
-@pytest.mark.parametrize("kill", [JobProcess.kill, JobProcess.kill_all])
 def test_a_way_home_that_is_killed_brings_each_record_once(
     spark: SparkSession,
     at_kafka: EndpointOptions,
     at_bridge: EndpointOptions,
     start_job: Callable[..., JobProcess],
-    kill: Callable[[JobProcess], None],
 ) -> None:
     topic = filled(at_kafka.bootstrap, batch(0))
     assert run_job(spark, *words(at_kafka, at_bridge, topic)).code == 0
     write(at_bridge.bootstrap, topic, batch(300, 12_000))
     home = words(at_bridge, at_kafka, topic, "--chunk", "5000")
-    for until in (400, 6000):
+    for until, kill in ((400, JobProcess.kill), (6000, JobProcess.kill_all)):
         process = start_job(*home)
         until_written(at_kafka, topic, until, process)
         kill(process)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.bridges import BridgeThread, settings_for
+from tests.support.certificates import Authority
 from tests.support.pulsar import NewPulsar, PulsarAddress
 from tests.support.secured_pulsar import SecuredPulsar
 
@@ -15,10 +16,16 @@ SHA = "SCRAM-SHA-256"
 Start = Callable[..., BridgeThread]
 
 
-@pytest.fixture(scope="session")
-def secured(new_pulsar: NewPulsar) -> Iterator[SecuredPulsar]:
-    """One for all tests: each makes a tenant of its own."""
-    with SecuredPulsar(new_pulsar) as started:
+@pytest.fixture(scope="package")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """Of the certificates of brokers, proxies, bridges and their clients."""
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="package")  # it ends with the last of them: one that idles takes of the tests that come later
+def secured(new_pulsar: NewPulsar, authority: Authority) -> Iterator[SecuredPulsar]:
+    """One for all tests, with and without TLS: each makes a tenant of its own."""
+    with SecuredPulsar(new_pulsar, None, authority) as started:
         yield started
 
 

@@ -3,7 +3,7 @@ docs/security.md grants is enough, and of what is missing `bridge check` names t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import confluent_kafka
@@ -24,7 +24,6 @@ from tests.pulsar_secured.conftest import ROLE
 from tests.pulsar_secured.deployed import WAYS, Deployed
 from tests.support.bridges import BridgeThread
 from tests.support.certificates import Authority
-from tests.support.pulsar import NewPulsar
 from tests.support.pulsar_admin import pulsar_admin
 from tests.support.secured_pulsar import SecuredPulsar
 
@@ -33,17 +32,8 @@ NO_ADMINISTRATOR = "or, once it has started"
 RECORDS = 20
 Deploy = Callable[[str], Deployed]
 both = pytest.mark.parametrize("way", WAYS)
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("authority"))
-
-
-@pytest.fixture(scope="module")
-def secured(new_pulsar: NewPulsar, authority: Authority) -> Iterator[SecuredPulsar]:
-    with SecuredPulsar(new_pulsar, None, authority) as started:
-        yield started
+either = pytest.mark.parametrize("way", [WAYS[0], pytest.param(WAYS[1], marks=pytest.mark.soak)])
+"""What Pulsar lets the bridge's role do is asked of it in the same way, however its settings were written."""
 
 
 @pytest.fixture
@@ -136,7 +126,7 @@ def test_what_the_page_grants_is_enough(deploy: Deploy, way: str) -> None:
             assert refused == {KafkaError.TOPIC_AUTHORIZATION_FAILED}
 
 
-@both
+@either
 def test_a_bridge_of_another_role_does_not_start(deploy: Deploy, way: str) -> None:
     deployed = deploy(way)
     deployed.grant([ADMINISTRATOR])
@@ -151,7 +141,7 @@ def test_a_bridge_of_another_role_does_not_start(deploy: Deploy, way: str) -> No
     assert "may not create topics" in findings["namespace"]["detail"]
 
 
-@both
+@either
 def test_without_its_administrator_it_is_not_fit(deploy: Deploy, way: str) -> None:
     deployed = deploy(way)
     pulsar_admin(deployed.secured, f"bin/pulsar-admin tenants update {deployed.tenant} --admin-roles boss")
@@ -161,7 +151,7 @@ def test_without_its_administrator_it_is_not_fit(deploy: Deploy, way: str) -> No
         pass
 
 
-@both
+@either
 @pytest.mark.parametrize("row", ["native clients", "all others"])
 def test_a_stranger_in_the_state_namespace_is_not_fit(deploy: Deploy, way: str, row: str) -> None:
     """Native clients need the data alone; who has more loses it by the page's own command, and by the check's."""
@@ -189,7 +179,7 @@ def administers_nothing(deployed: Deployed) -> None:
     deployed.with_setting("pulsar", "trust_state_namespace = true\n")
 
 
-@both
+@either
 def test_a_role_that_administers_nothing_any_more(deploy: Deploy, way: str) -> None:
     deployed = deploy(way)
     deployed.grant([ADMINISTRATOR])
@@ -207,7 +197,7 @@ def test_a_role_that_administers_nothing_any_more(deploy: Deploy, way: str) -> N
         assert len(read(deployed, "alice")) == RECORDS
 
 
-@both
+@either
 @pytest.mark.parametrize(("missing", "found"), [("data", "namespace"), ("state", "state rights")])
 def test_of_its_two_permissions_each_is_asked_for(deploy: Deploy, way: str, missing: str, found: str) -> None:
     deployed = deploy(way)
@@ -225,7 +215,7 @@ def test_of_its_two_permissions_each_is_asked_for(deploy: Deploy, way: str, miss
         pass
 
 
-@both
+@either
 def test_a_role_that_never_administered_the_tenant_is_told_to(deploy: Deploy, way: str) -> None:
     deployed = deploy(way)
     pulsar_admin(deployed.secured, f"bin/pulsar-admin namespaces create {deployed.state}")

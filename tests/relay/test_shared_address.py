@@ -76,7 +76,7 @@ def test_clients_see_one_broker(one_address: OneAddress, admin: AdminClient, top
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_groups_live_wherever_their_members_connect(one_address: OneAddress, topic: str, protocol: str) -> None:
-    for _ in range(6):
+    for _ in range(3):
         _read_as_group(one_address, f"g-{secrets.token_hex(3)}", topic, protocol)
 
 

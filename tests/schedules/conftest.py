@@ -6,12 +6,11 @@ import pytest
 
 from tests.schedules.explorer import Plan, Runner
 from tests.schedules.loop import Order
-from tests.support.effort import examples
+from tests.support.effort import seeds
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("schedules", "the schedule explorer (tests/schedules)")
-    group.addoption("--schedule-factor", type=float, default=1.0, help="run so many times as many seeds as usual")
     group.addoption("--schedule-order", default="asyncio", choices=[order.value for order in Order])
     group.addoption("--schedule-events", type=int, default=120, help="how many events a failure shows")
     group.addoption("--schedule-failures", type=int, default=3, help="so many failed seeds of a scenario are enough")
@@ -21,13 +20,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def schedule_plan(request: pytest.FixtureRequest) -> Callable[[int], Plan]:
     """Which seeds a scenario runs with, which usually is run so many times."""
     option = request.config.getoption
-    seed, factor = option("--schedule-seed", default=None), option("--schedule-factor", default=1.0)
+    seed = option("--schedule-seed", default=None)
     order = Order(option("--schedule-order", default="asyncio"))
     events, failures = option("--schedule-events", default=120), option("--schedule-failures", default=3)
 
     def plan(count: int) -> Plan:
-        seeds = tuple(range(max(int(examples(count) * factor), 1))) if seed is None else (seed,)
-        return Plan(seeds, order, events, failures)
+        tried = tuple(range(seeds(count))) if seed is None else (seed,)
+        return Plan(tried, order, events, failures)
 
     return plan
 

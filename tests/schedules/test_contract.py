@@ -13,8 +13,8 @@ from tests.schedules.broker import ModelAdmin
 from tests.schedules.explorer import must_pass
 from tests.schedules.site import SCRIPTS, Script, Site
 from tests.schedules.world import NAMESPACE, World
+from tests.support import effort
 from tests.support.bridges import settings_for
-from tests.support.effort import examples
 from tests.support.pulsar import PulsarAddress
 
 _SEEDS = 12
@@ -46,7 +46,7 @@ async def test_on_pulsar(play: Script, pulsar: PulsarAddress, namespace: str) ->
 
 @pytest.mark.parametrize("play", SCRIPTS, ids=names())
 def test_on_the_model(play: Script) -> None:
-    must_pass(partial(_on_the_model, play), examples(_SEEDS))
+    must_pass(partial(_on_the_model, play), effort.seeds(_SEEDS))
 
 
 async def _on_the_model(play: Script, world: World) -> None:

@@ -23,7 +23,7 @@ from bridge.shares.state import (
     Snapshot,
     Span,
 )
-from tests.support.effort import examples
+from tests.support import effort
 
 _MEMBERS = ("a", "b", "c")
 _MOST = 5
@@ -212,7 +212,7 @@ class _Leader:
 
 @pytest.mark.parametrize("block", range(4))
 def test_histories(block: int) -> None:
-    for seed in range(block * 1000, block * 1000 + examples(750)):
+    for seed in range(block * 1000, block * 1000 + effort.seeds(750)):
         history = _History(seed)
         try:
             history.run(150)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -26,6 +27,13 @@ COMMAND_TIMEOUT = 120.0
 QUICK_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 """For programs that live for seconds, on few cores."""
 _LOGGING = ("org.slf4j", "slf4j-simple", "1.7.36")
+_TOOLS = Path(__file__).parent / "java_tools"
+_IN_ONE_JVM = {
+    "AclCommand", "BrokerApiVersionsCommand", "ConfigCommand", "ConsumerGroupCommand", "DelegationTokenCommand",
+    "DeleteRecordsCommand", "FeatureCommand", "GetOffsetShell", "GroupsCommand", "LeaderElectionCommand",
+    "ReassignPartitionsCommand", "ShareGroupCommand", "TopicCommand", "TransactionsCommand",
+}  # fmt: skip
+"""Tools that ask and end: they keep nothing in static fields, as the console's consumer does."""
 _APACHE = "org.apache.kafka"
 _FLINK = "org.apache.flink"
 
@@ -95,6 +103,9 @@ DEFINITIONS = Jar(
 """It holds Kafka's definitions of its messages. `make unit` has them, and no other jar."""
 
 
+_tools: dict[Jars, Driver] = {}
+
+
 def definitions_jar() -> Path:
     """Return the jar with Kafka's definitions, fetched by Maven at the first use."""
     fetch = MavenFetch(print, "Kafka's definitions", "10 MB")
@@ -135,7 +146,26 @@ def java_command(
 
 def run_tool(main_class: str, *arguments: str, stdin: bytes = b"", jars: Jars = KAFKA) -> str:
     """Run one of Kafka's command-line tools to its end and return what it printed."""
-    return run_command(java_command(main_class, *arguments, jars=jars), stdin)
+    if main_class.rpartition(".")[2] not in _IN_ONE_JVM:
+        return run_command(java_command(main_class, *arguments, jars=jars), stdin)
+    if jars not in _tools:
+        command = java_command("Driver", jars=jars, classes=compiled(_TOOLS, jars))
+        _tools[jars] = Driver(command, Path(os.devnull))  # what a tool says comes with its answer
+    try:
+        code, printed, errors = _tools[jars].call("run", tool=main_class, arguments=arguments)
+    except AssertionError:  # it has ended: the next tool gets another
+        _tools.pop(jars).close()
+        raise
+    said = f"{printed}{errors}"
+    assert code == 0, f"{main_class} {' '.join(arguments)} ended with {code}:\n{said[-4000:]}"
+    return str(printed)
+
+
+def end_tools() -> None:
+    """End the JVMs in which tools ran."""
+    for driver in _tools.values():
+        driver.close()
+    _tools.clear()
 
 
 def run_command(command: list[str], stdin: bytes = b"") -> str:

@@ -18,13 +18,12 @@ if TYPE_CHECKING:
 
 ALONE = "tests/hostile/test_costs.py"
 """Measures how long others wait."""
-TOGETHER = ("tests/hostile/", "tests/pipeline/", "tests/faults/", "tests/pulsar_cluster/")
+TOGETHER = ("tests/hostile/", "tests/pipeline/", "tests/faults/", "tests/pulsar_secured/", "tests/pulsar_cluster/")
 """Each shares servers that take long to start: one process runs all of it. First, for it is what takes longest."""
 LONG = (
     "tests/standalone/test_command.py",
     "tests/clients/",
     "tests/migration/",
-    "tests/pulsar_secured/test_authorizer.py",
     "tests/relay/test_shared_address.py",
     "tests/http/status/test_page.py",
     "tests/node/workers/test_real_workers.py",

@@ -15,7 +15,7 @@ import pytest
 from bridge.kafka.error_codes import ErrorCode
 from bridge.transactions import records
 from bridge.transactions.state import LAST_EPOCH, Status
-from tests.support.effort import examples
+from tests.support import effort
 from tests.transactions import directed
 from tests.transactions import model_partitions as partitions
 from tests.transactions.model_copying import Answer, Request, Rule, World
@@ -31,7 +31,7 @@ def each_value_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def seeds(usual: int) -> list[object]:
     """Those of each test; the many only in `make soak`."""
-    tried = [range(first, first + 200) for first in range(0, examples(usual), 200)]
+    tried = [range(first, first + 200) for first in range(0, effort.seeds(usual), 200)]
     many = [range(first, first + 2000) for first in range(0, 100_000, 2000)]
     return [
         *(pytest.param(each, id=f"{each.start}") for each in tried),
@@ -40,14 +40,14 @@ def seeds(usual: int) -> list[object]:
 
 
 @pytest.mark.parametrize("protocol", [1, 2])
-@pytest.mark.parametrize("tried", seeds(8000))
+@pytest.mark.parametrize("tried", seeds(4000))
 def test_writing_to_partitions(tried: range, protocol: int) -> None:
     for seed in tried:
         assert partitions.World(seed, protocol).run() == set(), f"seed {seed}"
 
 
 @pytest.mark.parametrize("protocol", [1, 2])
-@pytest.mark.parametrize("tried", seeds(4000))
+@pytest.mark.parametrize("tried", seeds(2000))
 def test_copying_with_offsets(tried: range, protocol: int) -> None:
     for seed in tried:
         assert World(seed, protocol).run() == set(), f"seed {seed}"

@@ -11,7 +11,7 @@ from bridge.node.orphans import Guard
 from tests.clients.logins import servers
 from tests.clients.logins.attempts import Attempts
 from tests.clients.logins.clients import Clients
-from tests.clients.logins.ways import CASES, has_way
+from tests.clients.logins.ways import CASES, PASSWORDS, RIGHT, WRONG, has_way
 
 CLIENTS = ("kafka-python", "confluent-kafka", "aiokafka", "Java", "kcat")
 
@@ -27,11 +27,32 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "client" not in metafunc.fixturenames:
         return
     clients = (*CLIENTS, "franz-go") if config.getoption("--go", default=False) else CLIENTS
+    every = config.getoption("--control", default=False)
+
+    def param(*words: str, tried: bool) -> object:
+        return pytest.param(*words, marks=() if every or tried else pytest.mark.soak)
+
     if "case" in metafunc.fixturenames:
-        cases = [(client, *case) for client in clients for case in CASES if has_way(client, *case)]
+        cases = [
+            param(client, mechanism, case, tried=case in (RIGHT, _wrong(number, client, mechanism)))
+            for number, client in enumerate(clients)
+            for mechanism, case in CASES
+            if has_way(client, mechanism, case)
+        ]
         metafunc.parametrize(("client", "mechanism", "case"), cases)
     else:
-        metafunc.parametrize("client", clients)
+        both = [
+            param(client, mechanism, tried=PASSWORDS[number % len(PASSWORDS)] == mechanism)
+            for number, client in enumerate(clients)
+            for mechanism in PASSWORDS
+        ]
+        metafunc.parametrize(("client", "mechanism"), both)
+
+
+def _wrong(number: int, client: str, mechanism: str) -> str:
+    """The way to be wrong that `make test` tries of a client: another one of each, `make soak` tries all."""
+    ways = [case for case in WRONG[mechanism] if has_way(client, mechanism, case)]
+    return ways[number % len(ways)]
 
 
 @pytest.fixture(scope="session")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.clients.logins.attempts import Attempts, expected
 from tests.clients.logins.table import CELL
-from tests.clients.logins.ways import PASSWORDS, SECONDS, UNKNOWN_USER, WRONG_PASSWORD
+from tests.clients.logins.ways import SECONDS, UNKNOWN_USER, WRONG_PASSWORD
 
 
 def test_who_is_right_produces_and_fetches_and_who_is_not_is_told(
@@ -20,7 +18,6 @@ def test_who_is_right_produces_and_fetches_and_who_is_not_is_told(
         assert told.seconds < SECONDS, "it ran into its own time limit"
 
 
-@pytest.mark.parametrize("mechanism", PASSWORDS)
 def test_an_unknown_user_reads_as_a_wrong_password(attempts: Attempts, client: str, mechanism: str) -> None:
     wrong, unknown = (attempts.told(client, mechanism, case) for case in (WRONG_PASSWORD, UNKNOWN_USER))
     if attempts.is_bridge or wrong.error == unknown.error:  # see `expected`

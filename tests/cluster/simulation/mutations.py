@@ -30,6 +30,8 @@ class Mutation:
     """What is replaced: of which class or module, which name, by what."""
     seeds: int = 60
     """It shows within so many."""
+    noticed: int = 0
+    """The first that is tried: one in which it showed."""
 
     @contextmanager
     def made(self) -> Iterator[None]:
@@ -150,6 +152,7 @@ MUTATIONS = {
         "one heartbeat is under way at a time",
         _plan(3, "stall"),
         ((Contact, "is_heartbeat_due", _due_though_under_way), (Liveness, "_is_unanswered", _unanswered_by_the_clock)),
+        noticed=4,
     ),
     "no grace": Mutation(
         "after an own reconnect the others get time",
@@ -203,9 +206,14 @@ MUTATIONS = {
         _plan(3, "leave"),
         ((planning, "weights", _weight_though_leaving),),
     ),
-    "no wait for the name": Mutation("a name in use is waited for", _plan(3, "crash", timing=(("name_wait", 0.0),))),
+    "no wait for the name": Mutation(
+        "a name in use is waited for", _plan(3, "crash", timing=(("name_wait", 0.0),)), noticed=14
+    ),
     "two lives": Mutation(
-        "a later life ends the earlier one", _plan(3, "cut", "same_name"), ((Membership, "_other_life", _always(None)),)
+        "a later life ends the earlier one",
+        _plan(3, "cut", "same_name"),
+        ((Membership, "_other_life", _always(None)),),
+        noticed=4,
     ),
     "nothing to start from": Mutation(
         "a tick names the last whole view",
@@ -216,6 +224,7 @@ MUTATIONS = {
         "one tick is under way at a time",
         _plan(3, "cut_controller"),
         ((Controller, "is_tick_due", _tick_though_under_way),),
+        noticed=9,
     ),
     "ticks though blind": Mutation(
         "a controller that cannot tell who is gone does not tick",

@@ -29,7 +29,7 @@ def reset(relayed: Node, broker: PrivatePulsar, namespace: str, topic: str, side
 
 
 def test_resets_are_a_pause(relayed: Node, broker: PrivatePulsar, broker_namespace: str, topic: str, side: str) -> None:
-    reset(relayed, broker, broker_namespace, topic, side, 3)
+    reset(relayed, broker, broker_namespace, topic, side, 1)
 
 
 @pytest.mark.soak

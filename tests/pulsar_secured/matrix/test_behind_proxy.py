@@ -17,23 +17,11 @@ from tests.pulsar_secured.matrix.cells import BEHIND, kept
 from tests.pulsar_secured.matrix.matrix import Matrix, more_than
 from tests.support.bridges import BridgeThread, settings_for
 from tests.support.certificates import COMMON_NAME, Authority
-from tests.support.pulsar import NewPulsar
 from tests.support.pulsar_admin import pulsar_admin
 from tests.support.pulsar_proxy import PulsarProxy, proxy_jars
 from tests.support.secured_pulsar import PROXY, SecuredPulsar
 
 BOTH = ("produce", "consume")
-
-
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("authority"))
-
-
-@pytest.fixture(scope="module")
-def secured(new_pulsar: NewPulsar, authority: Authority) -> Iterator[SecuredPulsar]:
-    with SecuredPulsar(new_pulsar, None, authority) as started:
-        yield started
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +33,7 @@ def proxy(
         yield started
 
 
-@pytest.mark.parametrize("way", ["token", "certificate", "OAuth2"])
+@pytest.mark.parametrize("way", ["token", "certificate", pytest.param("OAuth2", marks=pytest.mark.soak)])
 def test_a_bridge_gives_what_pulsar_gives(matrix: Matrix, way: str) -> None:
     namespace = matrix.tenant(grants=True)
     native = matrix.native(namespace)
