@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from tests.hostile.scene import Scene
-from tests.hostile.scenes import connections, groups, logins, requests, shares
+from tests.hostile.scenes import connections, groups, logins, requests, shares, transactions
 
 MIB: Final = 1 << 20
 IDLE: Final = 10_000
@@ -120,4 +120,10 @@ ROWS: Final = (
         ("groups/share/test_state.py::test_a_group_is_full",)),
     Row("S30", "streams groups: 10,000 subtopologies", "answered", shares.topologies,
         ("groups/streams/test_topology.py",)),
+    Row("S31", "transactions: 100,000 partitions named of a topic, and 40,000 topics", "error 42",
+        transactions.partitions, ("apis/test_transactions.py",)),
+    Row("S31", "transactions: offsets of 1,020 groups", "1,000 taken; the others refused", transactions.groups,
+        ("transactions/test_state.py",)),
+    Row("S31", "transactions: 5,000 transactional ids, made-up epochs", "taken, or error 44; errors 47, 90",
+        transactions.ids, ("apis/test_transactions.py::test_epochs_that_are_not_the_producer_s_touch_nothing",)),
 )  # fmt: skip

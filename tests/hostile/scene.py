@@ -38,6 +38,11 @@ class Seen(NamedTuple):
 Scene = Callable[[Target], Seen]
 
 
+def few(target: Target, count: int, fewer: int) -> int:
+    """So many, or fewer where the run is a short one."""
+    return count if target.connections > 1000 else fewer
+
+
 def again(target: Target) -> Iterator[int]:
     """Numbers, ten a second at most, until the time is over; one at least.
 

@@ -13,7 +13,7 @@ from tests.faults.topics import create
 from tests.fuzz import wire
 from tests.fuzz.inputs import with_checksum
 from tests.hostile.clients import frame
-from tests.hostile.scene import Seen, Target, again
+from tests.hostile.scene import Seen, Target, again, few
 
 _GROUPS = 100_000
 
@@ -56,8 +56,7 @@ def groups(target: Target) -> Seen:
 
 def many_groups(target: Target) -> Seen:
     """Names of 100,000 groups, each asked for by a member that is not there."""
-    count = _GROUPS if target.connections > 1000 else 1000
-    each, answered = 100, 0
+    count, each, answered = few(target, _GROUPS, 1000), 100, 0
     with wire.connect(target.plaintext, 60) as opened:
         for first in range(0, count, each):
             ghost = {"generation_id": 7, "member_id": "ghost"}

@@ -27,17 +27,12 @@ from bridge.kafka.streams_messages import TopicInfo
 from bridge.shares.sessions import MOST_SESSIONS
 from bridge.shares.state import ACCEPT
 from tests.apis.wire import Connection
-from tests.hostile.scene import Seen, Target, again
+from tests.hostile.scene import Seen, Target, again, few
 
 _WINDOW = 4000
 """Records that are not done: share.partition.max.record.locks at its largest."""
 _RANGES, _SESSIONS, _SUBTOPOLOGIES = 100_000, 3000, 10_000
 _GROUP_RESOURCE = 32
-
-
-def _few(target: Target, count: int, few: int) -> int:
-    """As many as there may be, where the scene is not one of a short run."""
-    return count if target.connections > 1000 else few
 
 
 class _Topic:
@@ -75,7 +70,7 @@ def _heartbeat(topic: _Topic, group: str, member: str, epoch: int = 0) -> share_
 
 def ranges(target: Target) -> Seen:
     """Groups that accept every other record of all that they may have, and keep the rest."""
-    wanted, seen = _few(target, _RANGES, 2 * _WINDOW) // _WINDOW, Counter[str]()
+    wanted, seen = few(target, _RANGES, 2 * _WINDOW) // _WINDOW, Counter[str]()
     with Connection(target.plaintext) as connection:
         topic = _Topic(connection, _WINDOW)
         for _ in range(wanted):
@@ -116,7 +111,7 @@ def _fragment(connection: Connection, topic: _Topic) -> str:
 
 def sessions(target: Target) -> Seen:
     """More sessions than a node has, each of a member that no group knows."""
-    wanted, codes = _few(target, _SESSIONS, MOST_SESSIONS + 10), Counter[int]()
+    wanted, codes = few(target, _SESSIONS, MOST_SESSIONS + 10), Counter[int]()
     with Connection(target.plaintext) as connection:
         topic = _Topic(connection, 0)
         for number in range(wanted):
@@ -149,7 +144,7 @@ def members_and_epochs(target: Target) -> Seen:
 def topologies(target: Target) -> Seen:
     """Applications of 10,000 subtopologies, each with a source that is not there and a changelog, or all with one."""
     codes = Counter[int]()
-    count = _few(target, _SUBTOPOLOGIES, 500)
+    count = few(target, _SUBTOPOLOGIES, 500)
     with Connection(target.plaintext) as connection:
         topic = _Topic(connection, 0)
         for _ in again(target):
