@@ -22,7 +22,6 @@ from typing import NamedTuple
 from bench.measure import Cpu, paired_ratio
 from bench.newest_kafka import SYSTEMS, Serving, create_topic, serving
 from bridge.apis import (
-    incremental_alter_configs,
     metadata,
     produce,
     share_acknowledge,
@@ -36,22 +35,16 @@ from bridge.kafka.produce_wire import RequestPartition, RequestTopic
 from bridge.kafka.share_messages import AcknowledgementBatch
 from bridge.node.orphans import Guard
 from bridge.shares.state import ACCEPT
+from tests.apis.configs import configure_group
 from tests.apis.wire import Connection
 from tests.support.java import NEWEST, run_tool
 
 _TOOLS = "org.apache.kafka.tools."
-_GROUP_RESOURCE = 32
 PARTITIONS, SIZE = 12, 1000
 _SINGLES = 100
 _TOOL_MS = "100000"
 """The tool for share groups ends after so long, whatever it has."""
-
-
-def _configure(connection: Connection, group: str) -> None:
-    alter = incremental_alter_configs
-    begin = alter.Config(name="share.auto.offset.reset", config_operation=0, value="earliest")
-    resource = alter.Resource(resource_type=_GROUP_RESOURCE, resource_name=group, configs=[begin])
-    connection.ask(alter.API, alter.Request(resources=[resource], validate_only=False))
+_BEGINNING = {"share.auto.offset.reset": "earliest"}
 
 
 def _topic(address: str, partitions: int) -> tuple[str, uuid.UUID]:
@@ -89,8 +82,7 @@ class System:
     def share(self, members: int) -> Reading:
         """A share group of so many members, which begins at the beginning."""
         group = f"s-{secrets.token_hex(4)}"
-        with Connection(self.address) as connection:
-            _configure(connection, group)
+        configure_group(self.address, group, _BEGINNING)
         return self._run("ShareConsumerPerformance", "--group", group, "--threads", str(members), "--timeout", _TOOL_MS)
 
     def _produce(self, topic: str) -> None:
@@ -138,9 +130,8 @@ def _append(connection: Connection, topic: str, records: bytes) -> None:
 class _Member:
     """One that has records to acknowledge, one at a time."""
 
-    def __init__(self, connection: Connection, topic: str, topic_id: uuid.UUID, count: int) -> None:
-        self._connection, self._topic_id, self._group = connection, topic_id, f"s-{secrets.token_hex(4)}"
-        _configure(connection, self._group)
+    def __init__(self, connection: Connection, group: str, topic: str, topic_id: uuid.UUID, count: int) -> None:
+        self._connection, self._topic_id, self._group = connection, topic_id, group
         epoch, joined = 0, False
         while not joined:
             beat = share_group_heartbeat.Request(
@@ -195,7 +186,9 @@ def _singles(address: str) -> tuple[float, float]:
     with Connection(address) as one, Connection(address) as two:
         for _ in range(_SINGLES):
             _append(one, topic, _batch(1))
-        member, record = _Member(two, topic, topic_id, _SINGLES), _batch(1)
+        group = f"s-{secrets.token_hex(4)}"
+        configure_group(address, group, _BEGINNING)
+        member, record = _Member(two, group, topic, topic_id, _SINGLES), _batch(1)
         for offset in range(_SINGLES):
             began = time.perf_counter()
             _append(one, other, record)

@@ -51,8 +51,9 @@ LOADS = (
     Load(1, 1, 1), Load(1, 1, 100), Load(1, 10, 100), Load(5, 10, 100), Load(20, 10, 100), Load(100, 10, 100),
 )  # fmt: skip
 COLUMNS = [
-    "producers", "bridge ends/s", "Kafka ends/s", "bridge / Kafka", "whole, p50, p99 ms: bridge", "Kafka",
-    "end, p50, p99 ms: bridge", "Kafka ", "CPU ms a transaction: bridge", "Pulsar", "Kafka  ",
+    "producers", "bridge ends/s", "Kafka ends/s", "bridge / Kafka", "bridge whole p50, p99 ms",
+    "Kafka whole p50, p99 ms", "bridge end p50, p99 ms", "Kafka end p50, p99 ms", "CPU ms a transaction: bridge",
+    "Pulsar", "Kafka",
 ]  # fmt: skip
 """Of the rows of `row`."""
 
@@ -213,5 +214,5 @@ def _commits(benches: Mapping[str, _Bench]) -> Table:
             line.append(round(statistics.median(committed[system])))
             line.append(round(paired_ratio(committed[system], plain[system]), 2))
         lines.append(line)
-    columns = ["protocol", "bridge records/s", "of idempotent ones", "Kafka records/s", "of idempotent ones "]
+    columns = ["protocol", "bridge records/s", "of idempotent", "Kafka records/s", "of its idempotent"]
     return Table(f"A commit each {_COMMIT_MS} ms, one producer at full speed", columns, lines)

@@ -223,13 +223,11 @@ def at_once(work: Coroutine[Any, Any, _R]) -> _R | None:
 
     What it has begun until then is undone or lost, so it begins nothing: `own_task` may be its first wait.
     """
-    try:
-        waited_for = work.send(None)
-    except StopIteration as end:
-        result: _R = end.value
-        return result
-    Rest(work, waited_for).close()
-    return None
+    result = started(work)
+    if isinstance(result, Rest):
+        result.close()
+        return None
+    return result
 
 
 async def own_task() -> None:

@@ -114,13 +114,19 @@ final class Load {
             }
             LockSupport.parkNanos(1_000_000);
         }
-        long[] counted = Arrays.copyOfRange(nanoseconds, skipped, count);
-        Arrays.sort(counted);
-        Map<String, Object> result = new LinkedHashMap<>();
-        for (int percent : new int[] {50, 99}) {
-            result.put("p" + percent, counted[(int) Math.min(counted.length - 1L, counted.length * (long) percent / 100)] / 1e6);
-        }
+        Map<String, Object> result = percentiles(Arrays.copyOfRange(nanoseconds, skipped, count));
         result.put("rate", count / ((sentAll - begin) / 1e9));
         return result;
+    }
+
+    /** `p50` and `p99` in milliseconds; it sorts what it is given. */
+    static Map<String, Object> percentiles(long[] nanoseconds) {
+        Arrays.sort(nanoseconds);
+        Map<String, Object> found = new LinkedHashMap<>();
+        for (int percent : new int[] {50, 99}) {
+            int at = (int) Math.min(nanoseconds.length - 1L, nanoseconds.length * (long) percent / 100);
+            found.put("p" + percent, nanoseconds[at] / 1e6);
+        }
+        return found;
     }
 }

@@ -2,7 +2,6 @@ import com.fasterxml.jackson.databind.JsonNode;
 import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
@@ -296,14 +295,8 @@ final class TransactionLoad {
         return "bench-" + UUID.randomUUID();
     }
 
-    private static Map<String, Double> percentiles(List<Long> nanoseconds) {
-        long[] ordered = nanoseconds.stream().mapToLong(Long::longValue).toArray();
-        Arrays.sort(ordered);
-        Map<String, Double> found = new HashMap<>();
-        for (int percent : new int[] {50, 99}) {
-            found.put("p" + percent, ordered[Math.min(ordered.length - 1, ordered.length * percent / 100)] / 1e6);
-        }
-        return found;
+    private static Map<String, Object> percentiles(List<Long> nanoseconds) {
+        return Load.percentiles(nanoseconds.stream().mapToLong(Long::longValue).toArray());
     }
 
     /** What ends while the load warms up is not counted, and nothing that ends after it. */

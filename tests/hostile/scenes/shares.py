@@ -9,7 +9,6 @@ from collections.abc import Iterator
 
 from bridge.apis import (
     create_topics,
-    incremental_alter_configs,
     produce,
     share_acknowledge,
     share_fetch,
@@ -26,13 +25,13 @@ from bridge.kafka.share_messages import AcknowledgementBatch
 from bridge.kafka.streams_messages import TopicInfo
 from bridge.shares.sessions import MOST_SESSIONS
 from bridge.shares.state import ACCEPT
+from tests.apis.configs import configure_group
 from tests.apis.wire import Connection
 from tests.hostile.scene import Seen, Target, again, few
 
 _WINDOW = 4000
 """Records that are not done: share.partition.max.record.locks at its largest."""
 _RANGES, _SESSIONS, _SUBTOPOLOGIES = 100_000, 3000, 10_000
-_GROUP_RESOURCE = 32
 
 
 class _Topic:
@@ -74,22 +73,15 @@ def ranges(target: Target) -> Seen:
     with Connection(target.plaintext) as connection:
         topic = _Topic(connection, _WINDOW)
         for _ in range(wanted):
-            seen[_fragment(connection, topic)] += 1
+            seen[_fragment(target, connection, topic)] += 1
     told = ", ".join(f"{count:,} groups {what}" for what, count in sorted(seen.items()))
     return Seen(told, seen.keys() == {f"with {_WINDOW:,} ranges"})
 
 
-def _fragment(connection: Connection, topic: _Topic) -> str:
-    group, alter = f"fragments-{secrets.token_hex(3)}", incremental_alter_configs
-    configs = [
-        alter.Config(name=name, config_operation=0, value=value)
-        for name, value in (
-            ("share.auto.offset.reset", "earliest"),
-            ("share.partition.max.record.locks", str(_WINDOW)),
-        )
-    ]
-    resource = alter.Resource(resource_type=_GROUP_RESOURCE, resource_name=group, configs=configs)
-    connection.ask(alter.API, alter.Request(resources=[resource], validate_only=False))
+def _fragment(target: Target, connection: Connection, topic: _Topic) -> str:
+    group = f"fragments-{secrets.token_hex(3)}"
+    configs = {"share.auto.offset.reset": "earliest", "share.partition.max.record.locks": str(_WINDOW)}
+    configure_group(target.plaintext, group, configs)
     if connection.ask(share_group_heartbeat.API, _heartbeat(topic, group, "m")).error_code:
         return "refused"
     for epoch in range(30):  # its leader learns first that its state counts

@@ -15,14 +15,16 @@ from tests.hostile.scene import Seen, Target, few
 
 _PARTITIONS, _TOPICS, _IDS, _AT_ONCE = 100_000, 40_000, 5000, 100
 """More topics make a request that is too large for its API."""
-_TIMEOUT_MS, _PAUSE = 60_000, 0.1
+_TIMEOUT_MS, _TRIES, _PAUSE = 60_000, 100, 0.1
 
 
 def _begun(connection: Connection) -> tuple[str, int, int]:
     """A transactional id of its own, with its producer id and epoch, as soon as there is a coordinator."""
     name = f"abuse-{secrets.token_hex(4)}"
     wanted = with_defaults(find_coordinator.Request, key=name, key_type=find_coordinator.TRANSACTION)
-    while connection.ask(find_coordinator.API, wanted, 3).error_code:
+    for _ in range(_TRIES):
+        if not connection.ask(find_coordinator.API, wanted, 3).error_code:
+            break
         let_pass(_PAUSE)
     answer = connection.ask(init_producer_id.API, _init(name), 4)
     return name, answer.producer_id, answer.producer_epoch
