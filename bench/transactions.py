@@ -26,10 +26,10 @@ _COPIED_RECORDS = 100
 _SOURCE_RECORDS = 200_000
 METHOD = (
     f"Java's client {KAFKA_VERSION} (protocol 2, KIP-890), a thread for each producer, all in one JVM for the bridge "
-    "and Kafka; records of 1 KB, linger 5 ms. An end is the call of `commitTransaction` after `flush`. Figures are "
-    "medians over the rounds. A record is seen by a reader of committed records at the partition's leader; the time is "
-    "from the call of `commitTransaction`. On another node: of two nodes one leads the partition, and the other "
-    f"decides the transaction. Protocol 1 is spoken by the client {OLD_KAFKA_VERSION}."
+    "and Kafka; records of 1 KB, linger 5 ms, buffer 256 KB. An end is the call of `commitTransaction` after `flush`. "
+    "Figures are medians over the rounds. A record is seen by a reader of committed records at the partition's leader; "
+    "the time is from the call of `commitTransaction`. On another node: of two nodes one leads the partition, and the "
+    f"other decides the transaction. Protocol 1 is spoken by the client {OLD_KAFKA_VERSION}."
 )
 
 

@@ -75,14 +75,14 @@ async def handle(request: Request, broker: Broker, session: Session) -> _Sent:
     refusal, checks = _refusal(request), checks_of(broker, session)
     work = _Work(request, broker, session)
     of_transaction = [append for append in work.appends if is_transactional(append.records or b"")]
-    if of_transaction and refusal is None:
+    if refusal is None and checks is not None:
         await own_task()
+    if of_transaction and refusal is None:
         refusal = await _refused_transaction(request.transactional_id, checks)
     if refusal is not None:
         for append in work.appends:
             append.error = refusal
     elif checks is not None:
-        await own_task()
         denied = await denied_topics(checks, [name for name, _ in work.topics])
         for append in work.appends:
             if append.topic in denied:
@@ -119,7 +119,8 @@ class _Work:
     """
 
     __slots__ = (
-        "_acks", "_broker", "_deadline", "_preparation", "_session", "_version", "_view", "appends", "large", "topics",
+        "_acks", "_broker", "_deadline", "_preparation", "_received_at", "_session", "_version", "_view", "appends",
+        "large", "topics",
     )  # fmt: skip
 
     def __init__(self, request: Request, broker: Broker, session: Session) -> None:
@@ -135,7 +136,8 @@ class _Work:
         self._broker, self._session, self._version = broker, session, session.api_version
         cluster, topics = broker.cluster, broker.topics
         self._view = cluster.snapshot if cluster.serving is Serving.SERVE else None
-        self._deadline = deadline = (session.received_at or loop_time()) + timeout_of(request, broker)
+        self._received_at = loop_time() if session.received_at is None else session.received_at
+        self._deadline = deadline = self._received_at + timeout_of(request, broker)
         self._preparation = RequestPreparation(
             self.appends, topics.threads, topics.conversion_memory, deadline, allow_zstd=self._version >= _ZSTD
         )
@@ -143,28 +145,52 @@ class _Work:
     async def find_transactions(self, transactional_id: str, appends: list[PartitionAppend]) -> None:
         """Learn of which transaction each of these batches is, which say that they are of one; what is refused has its
         error."""
-        if len({producer_in(append.records or b"")[0] for append in appends}) > 1:
+        producers = {producer_in(append.records or b"")[:2] for append in appends}
+        if len(producers) > 1:  # as `ReplicaManager.handleProduceAppend`, also of several epochs
             for append in appends:
                 text = "batches of several producers in a transaction"
                 append.error = append.error or KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, text)
+        producer = producers.pop()
+        appends = [append for append in appends if append.error is None]
+        if not appends or self._know_transaction(transactional_id, producer, appends):
+            return
+        await own_task()
         if self._version < _ADDS:
-            await for_each(partial(self._find_transaction, transactional_id), appends)
+            await for_each(partial(self._find_transaction, transactional_id, producer), appends)
         else:
-            await self._find_or_tell_transaction(transactional_id, appends)
+            await self._find_or_tell_transaction(transactional_id, producer, appends)
 
-    async def _find_transaction(self, transactional_id: str, append: PartitionAppend) -> None:
+    def _know_transaction(
+        self, transactional_id: str, producer: tuple[int, int], appends: list[PartitionAppend]
+    ) -> bool:
+        """Whether it is at hand of which transaction these batches are: nearly always but for the first of them."""
+        topics = [(self._broker.topics.cached(append.topic), append.index) for append in appends]
+        partitions = [(topic.id.hex, index) for topic, index in topics if topic is not None]
+        if len(partitions) < len(appends) or not self._broker.cluster.snapshot.has_transactions:
+            return False
+        found = self._broker.transactions.known(transactional_id, *producer, partitions, self._received_at)
+        for append in appends:
+            append.transaction = found
+        return found is not None
+
+    async def _find_transaction(
+        self, transactional_id: str, producer: tuple[int, int], append: PartitionAppend
+    ) -> None:
         """Protocol 1: the transaction that has been told of the partition."""
-        broker, (producer_id, epoch, _) = self._broker, producer_in(append.records or b"")
         try:
             async with asyncio.timeout_at(self._deadline):
                 topic = await self._topic_of(append)
-                transactions = transactions_of(broker, transactional_id)
-                partition = topic.id.hex, append.index
-                append.transaction = await transactions.stamp(transactional_id, producer_id, epoch, [partition])
+                transactions = transactions_of(self._broker, transactional_id)
+                partitions = [(topic.id.hex, append.index)]
+                append.transaction = await transactions.stamp(
+                    transactional_id, *producer, partitions, self._received_at
+                )
         except KafkaError as error:
             raise KafkaError(_told_of_transaction(error.code, self._version), error.message) from None
 
-    async def _find_or_tell_transaction(self, transactional_id: str, appends: list[PartitionAppend]) -> None:
+    async def _find_or_tell_transaction(
+        self, transactional_id: str, producer: tuple[int, int], appends: list[PartitionAppend]
+    ) -> None:
         """Protocol 2 (KIP-890): one question tells the transaction of all partitions that it has not been told of."""
         written: list[tuple[Topic, int]] = []
 
@@ -176,10 +202,9 @@ class _Work:
         appends = [append for append in appends if append.error is None]
         if not appends:
             return
-        producer_id, epoch, _ = producer_in(appends[0].records or b"")
         try:
             async with asyncio.timeout_at(self._deadline):
-                found = await self._told_transaction(transactional_id, (producer_id, epoch), written)
+                found = await self._told_transaction(transactional_id, producer, written)
         except TimeoutError:
             refusal = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS, "the transaction's coordinator does not answer in time")
         except KafkaError as error:
@@ -196,7 +221,7 @@ class _Work:
     ) -> Transaction:
         transactions = transactions_of(self._broker, transactional_id)
         partitions = [(topic.id.hex, index) for topic, index in written]
-        found = transactions.added(transactional_id, *producer, partitions)
+        found = transactions.known(transactional_id, *producer, partitions, self._received_at)
         if found is not None:
             return found
         try:
@@ -205,7 +230,7 @@ class _Work:
             if error.code != ErrorCode.INVALID_TXN_STATE:
                 raise
             # the transaction may be one of protocol 1 that has been told of them
-            return await transactions.stamp(transactional_id, *producer, partitions)
+            return await transactions.stamp(transactional_id, *producer, partitions, self._received_at)
         return Transaction(transactions.slot_of(transactional_id), Identity(*producer, 0))
 
     async def _topic_of(self, append: PartitionAppend) -> Topic:

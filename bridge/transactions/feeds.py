@@ -9,6 +9,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from math import inf
 from typing import Final
 
 from bridge.config import Settings
@@ -67,6 +68,8 @@ class Feeds:
         )
         self._followers: dict[int, Follower[SlotCopy]] = {}
         self._loaded: dict[int, asyncio.Future[None]] = {}
+        self._confirmed: dict[int, float] = {}
+        """When the last confirm of each slot began that has returned."""
         self._closing: set[asyncio.Task[None]] = set()
         self._mine: Collection[int] = ()
         self._orphaned: Collection[int] = ()
@@ -147,7 +150,13 @@ class Feeds:
             follower = None  # the slot came to be held here meanwhile
         if follower is None:
             await self.log.confirm(slot)
+        self._confirmed[slot] = max(began, self._confirmed.get(slot, began))
         self._metrics.confirm_seconds.observe(loop_time() - began)
+
+    def is_confirmed(self, slot: int, since: float) -> bool:
+        """Whether a confirm that began after `since`, by the loop's time, has returned: what the table shows only
+        grows."""
+        return self._confirmed.get(slot, -inf) > since
 
     async def confirm_all(self) -> None:
         """The same for all slots."""

@@ -131,21 +131,28 @@ class Transactions:
         """Whether the producer has a transaction open that names the partition, as far as this node knows."""
         return self.outcomes.has_open(producer_id, epoch, topic_id, partition)
 
-    def added(
-        self, transactional_id: str, producer_id: int, epoch: int, partitions: Collection[tuple[str, int]]
+    def known(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        partitions: Collection[tuple[str, int]],
+        since: float,
     ) -> Transaction | None:
-        """The open transaction of protocol 2 of this epoch, from memory; None unless it names all these partitions.
+        """The open transaction of this epoch, from memory; None unless it names all these partitions (topic id, index),
+        or what is known may be older than `since`, by the loop's time.
 
-        What is known may be old: an epoch is one transaction, so what comes too late has its outcome.
+        Of protocol 2 it may be old: an epoch is one transaction, so what comes too late has its outcome.
         """
         if not self._feeds.exist:
             return None
         slot = self.slot_of(transactional_id)
         record = self.outcomes.record(slot, transactional_id)
-        if record is None or (record.producer_id, record.epoch, record.protocol) != (producer_id, epoch, 2):
+        if record is None or (record.producer_id, record.epoch, record.status) != (producer_id, epoch, Status.OPEN):
             return None
-        is_named = record.status is Status.OPEN and all(record.names(*partition) for partition in partitions)
-        return Transaction(slot, record.identity) if is_named else None
+        if record.protocol == 1 and not self._feeds.is_confirmed(slot, since):
+            return None
+        return Transaction(slot, record.identity) if all(record.names(*one) for one in partitions) else None
 
     async def find_open(self, producer_id: int) -> tuple[str, TransactionRecord] | None:
         """The transactional id of a producer id, with its record, if a transaction of it is open; as new as the call.
@@ -165,15 +172,21 @@ class Transactions:
         return None if record is None or record.status is not Status.OPEN else (transactional_id, record)
 
     async def stamp(
-        self, transactional_id: str, producer_id: int, epoch: int, partitions: Collection[tuple[str, int]]
+        self,
+        transactional_id: str,
+        producer_id: int,
+        epoch: int,
+        partitions: Collection[tuple[str, int]],
+        since: float | None = None,
     ) -> Transaction:
-        """The transaction that batches for these partitions (topic id, index) are of (protocol 1).
+        """The transaction that batches for these partitions (topic id, index) are of (protocol 1); as new as `since`,
+        by the loop's time, else as the call.
 
         KafkaError: NOT_ENOUGH_REPLICAS where that cannot be told now, INVALID_PRODUCER_ID_MAPPING,
         INVALID_PRODUCER_EPOCH, or INVALID_TXN_STATE where none is open that names all of them.
         """
         try:
-            transaction, record = await self._current(transactional_id, producer_id)
+            transaction, record = await self._current(transactional_id, producer_id, since)
         except KafkaError as error:
             if error.code == ErrorCode.INVALID_PRODUCER_ID_MAPPING:
                 raise
@@ -215,13 +228,16 @@ class Transactions:
             self._committing.keep(lambda one: self.outcomes.record(self.slot_of(one), one) is not None)
         return ErrorCode.NONE
 
-    async def _current(self, transactional_id: str, producer_id: int) -> tuple[Transaction, TransactionRecord]:
-        """The open transaction of an id, or its last, as new as the call."""
+    async def _current(
+        self, transactional_id: str, producer_id: int, since: float | None = None
+    ) -> tuple[Transaction, TransactionRecord]:
+        """The open transaction of an id, or its last, as new as `since`, else as the call."""
         if not await self._feeds.find():
             raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, _UNKNOWN)
         slot = self.slot_of(transactional_id)
         try:
-            await self._feeds.confirm(slot)
+            if since is None or not self._feeds.is_confirmed(slot, since):
+                await self._feeds.confirm(slot)
         except KafkaError as error:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message) from None
         record = self.outcomes.record(slot, transactional_id)

@@ -1,6 +1,8 @@
 """Nodes that hold and follow the slots of transactions, under many schedules of a model broker."""
 
+from bridge.runtime.futures import loop_time
 from bridge.storage.visibility import Identity, Outcome, Transaction
+from bridge.telemetry.metrics import TransactionMetrics
 from bridge.transactions.slot_table import SlotCopy
 from tests.owned_log.model import play_on_model
 from tests.owned_log.nodes import LogSite
@@ -61,6 +63,47 @@ def test_a_slot_goes_from_one_to_the_other_and_both_know_all() -> None:
             assert await at.stamp("x", first.identity.producer_id, 0, [(TOPIC_ID, 0)]) == second
         await one.close()
         await other.close()
+
+    play_on_model(play)
+
+
+def test_of_protocol_1_what_is_known_counts_as_old_as_its_last_confirm() -> None:
+    async def play(site: LogSite, world: World) -> None:
+        holder, other = await node(site, world.settings(), ALL), await node(site, world.settings())
+        first = await begin(holder)
+        await confirmed(other)
+        producer_id, epoch, _ = first.identity
+        for at in (holder, other):
+            before = loop_time()
+            await at.stamp("x", producer_id, epoch, [(TOPIC_ID, 0)])
+            after = loop_time()
+            assert at.known("x", producer_id, epoch, [(TOPIC_ID, 0)], before - 1) == first
+            assert at.known("x", producer_id, epoch, [(TOPIC_ID, 1)], before - 1) is None
+            assert at.known("x", producer_id, epoch + 1, [(TOPIC_ID, 0)], before - 1) is None
+            assert at.known("x", producer_id, epoch, [(TOPIC_ID, 0)], after) is None
+        await end(holder, first)
+        await confirmed(other)
+        assert holder.known("x", producer_id, epoch, [(TOPIC_ID, 0)], before - 1) is None
+        assert other.known("x", producer_id, epoch, [(TOPIC_ID, 0)], before - 1) is None
+        await holder.close()
+        await other.close()
+
+    play_on_model(play)
+
+
+def test_produces_that_came_before_a_confirm_share_it() -> None:
+    async def play(site: LogSite, world: World) -> None:
+        metrics = TransactionMetrics()
+        holder = await node(site, world.settings(), ALL, metrics)
+        first = await begin(holder)
+        producer_id, epoch, _ = first.identity
+        asked, came = sum(metrics.confirm_seconds.counts), loop_time() - 1
+        for _ in range(5):  # one behind the other, as a connection's requests are
+            assert await holder.stamp("x", producer_id, epoch, [(TOPIC_ID, 0)], came) == first
+        assert sum(metrics.confirm_seconds.counts) == asked + 1
+        assert await holder.stamp("x", producer_id, epoch, [(TOPIC_ID, 0)], loop_time()) == first
+        assert sum(metrics.confirm_seconds.counts) == asked + 2
+        await holder.close()
 
     play_on_model(play)
 

@@ -32,6 +32,8 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 final class TransactionLoad {
     private static final Duration POLL = Duration.ofMillis(100);
     private static final int RECORD_BYTES = 1024;
+    /** More than a transaction of 100 records, and little for a commit to wait for: it sends what is there. */
+    private static final int BUFFER_BYTES = 256 * 1024;
     private static final Queue<KafkaProducer<byte[], byte[]>> opened = new ConcurrentLinkedQueue<>();
 
     public static void main(String[] arguments) throws Exception {
@@ -273,6 +275,7 @@ final class TransactionLoad {
         Map<String, Object> settings = new HashMap<>();
         settings.put("bootstrap.servers", command.get("bootstrap").asText());
         settings.put("linger.ms", 5);
+        settings.put("buffer.memory", BUFFER_BYTES);
         if (transactionalId != null) {
             settings.put("transactional.id", transactionalId);
         }

@@ -6,6 +6,7 @@ producer are sent together, as far as they fit:
 - While the event loop has more to do than time for, those that come in one turn of it, and those behind an entry on its
   way, which wait for its outcome.
 - Else those of 8 KB and more that come together from one client, with the answers that it has had: `pace` has the rest.
+  Not those of a transaction, whose end waits for them.
 
 What waits for nothing is sent at once.
 
@@ -97,7 +98,7 @@ class GroupCommit:
             group = None
         if not may_join:
             return self._send([pending], producer)
-        holding = pace if pace is not None and pace.holds and len(pending.entry.data) >= _LEAST_HELD_BYTES else None
+        holding = pace if pace is not None and pace.holds and _is_worth_holding(pending.entry) else None
         if group is None:
             if holding is None and not self._linger_seconds and not self._is_busy():
                 return self._send([pending], producer)
@@ -220,6 +221,10 @@ def _merged(members: Sequence[Member]) -> PreparedEntry:
         data, sum([one.record_count for one in entries]), first.producer, max([one.max_timestamp for one in entries]),
         any([one.escaped for one in entries]), uncompressed_size=len(data), transaction=first.transaction,
     )  # fmt: skip
+
+
+def _is_worth_holding(entry: PreparedEntry) -> bool:
+    return len(entry.data) >= _LEAST_HELD_BYTES and entry.transaction is None
 
 
 def _is_plain(entry: PreparedEntry) -> bool:

@@ -357,6 +357,11 @@ _SCRIPTS = [
             p(lambda p: p.described().transaction_start_time_ms > 0), COMMIT, at_rest,
             p(lambda p: p.described().topics)),
            " | NONE +1 | [] | NONE | [(True, [0])] | 12345 | True | NONE | CompleteCommit | []", timeout_ms=12_345),
+    *(Script(f"batches of two epochs in one Produce {version}",
+             (p(RawProducer.init), p(RawProducer.init), p(RawProducer.add), p(lambda one: one.add(1)),
+              p(lambda one: one.write_of_two_epochs(version))),
+             "NONE new id 0 | NONE +1 | NONE | NONE | INVALID_PRODUCER_ID_MAPPING, INVALID_PRODUCER_ID_MAPPING")
+      for version in (11, 12)),
     Script("a time-out of 0",
            (p(lambda p: p.init()),),
            "INVALID_TRANSACTION_TIMEOUT", timeout_ms=0),

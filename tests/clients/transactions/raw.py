@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -175,6 +176,15 @@ class RawProducer:
         if one.error_code != ErrorCode.NONE:
             print(f"{self.topic}-{partition}: {ErrorCode(one.error_code).name}: {one.error_message}")
         return ErrorCode(one.error_code).name
+
+    def write_of_two_epochs(self, version: int) -> str:
+        """Produce a record of this epoch to partition 0 and one of the epoch before to partition 1, in one request."""
+        batch = partial(batches.plain, attributes=TRANSACTIONAL, producer=self.producer_id)
+        request = records.write(self.topic, batch(epoch=self.epoch), transactional_id=self.transactional_id)
+        older = records.write(self.topic, batch(epoch=self.epoch - 1), 1)
+        request.topic_data[0].partition_data += older.topic_data[0].partition_data
+        (topic,) = self._leader(produce.API, request, version, 0).responses
+        return ", ".join(ErrorCode(one.error_code).name for one in topic.partition_responses)
 
     def commit_offset(
         self,

@@ -279,6 +279,17 @@ async def test_a_client_s_batches_wait_for_those_to_come() -> None:
 
 
 @pytest.mark.usefixtures("of_any_size")
+async def test_a_transaction_s_batches_wait_for_nothing() -> None:
+    whose = Transaction(0, Identity(PID, 0, 1))
+    scenario = Scenario()
+    scenario.busy = False
+    pace = ScriptedPace(holds=True)
+    for first in range(2):
+        scenario.add(*sequenced(first, whose=whose), pace=pace)
+    assert scenario.entries() == [b"0 ", b"1 "]
+
+
+@pytest.mark.usefixtures("of_any_size")
 async def test_who_waits_for_nothing_takes_those_along_that_wait() -> None:
     scenario = Scenario()
     scenario.busy = False
