@@ -81,6 +81,11 @@ class Script:
             stage.close()
 
 
+def of_two_epochs(version: int) -> Step:
+    """A Produce of batches of two epochs."""
+    return p(lambda one: one.write_of_two_epochs(version))
+
+
 def held(stage: Stage) -> str:
     """Whether read_committed consumers have to wait for something in partition 0."""
     return "held" if stage.p.held() else "free"
@@ -359,7 +364,7 @@ _SCRIPTS = [
            " | NONE +1 | [] | NONE | [(True, [0])] | 12345 | True | NONE | CompleteCommit | []", timeout_ms=12_345),
     *(Script(f"batches of two epochs in one Produce {version}",
              (p(RawProducer.init), p(RawProducer.init), p(RawProducer.add), p(lambda one: one.add(1)),
-              p(lambda one: one.write_of_two_epochs(version))),
+              of_two_epochs(version)),
              "NONE new id 0 | NONE +1 | NONE | NONE | INVALID_PRODUCER_ID_MAPPING, INVALID_PRODUCER_ID_MAPPING")
       for version in (11, 12)),
     Script("a time-out of 0",
