@@ -94,10 +94,20 @@ class PartitionLog:
         )
         duplicates = DuplicateFinder(topic, storage.client, self._search, signer, storage.far_searches)
         self._appender = Appender(
-            topic, storage.writer, storage.client, self.end, duplicates, signer, storage.missing, self,
-            storage.metrics,
-            storage.repetition_limit, storage.settings.storage, storage.may_send, has_moved,
-        )  # fmt: skip
+            topic=topic,
+            producer_name=storage.writer,
+            client=storage.client,
+            end=self.end,
+            duplicates=duplicates,
+            signer=signer,
+            missing=storage.missing,
+            listener=self,
+            metrics=storage.metrics,
+            limit=storage.repetition_limit,
+            settings=storage.settings.storage,
+            may_send=storage.may_send,
+            has_moved=has_moved,
+        )
         self._tails = TailOwner(
             self.end, self._search, self._open_reader, self._tail_failed,
             storage.cache, make_maker, storage.threads, storage.settings,
@@ -115,10 +125,19 @@ class PartitionLog:
         )
         self.end.on_transaction = self._stable.met
         self._log_reader = LogReader(
-            self._start, self.end, self._stable, self.earliest, self._tails, self._search, self._index,
-            storage.catch_up_readers, partial(self._open_reader, times_buffer=_CATCH_UP_BUFFERS), make_maker,
-            storage.threads, storage.metrics,
-        )  # fmt: skip
+            start=self._start,
+            end=self.end,
+            stable=self._stable,
+            earliest=self.earliest,
+            tails=self._tails,
+            search=self._search,
+            index=self._index,
+            catch_up_readers=storage.catch_up_readers,
+            open_reader=partial(self._open_reader, times_buffer=_CATCH_UP_BUFFERS),
+            make_maker=make_maker,
+            threads=storage.threads,
+            metrics=storage.metrics,
+        )
         read_stored = partial(self._log_reader.read_stored, timeout_seconds=self._operation_timeout)
         self._times = TimeLookup(self._search, self.end, self.earliest, read_stored, storage.threads)
         self._closed = False

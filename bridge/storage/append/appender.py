@@ -96,6 +96,7 @@ class Appender:
 
     def __init__(
         self,
+        *,
         topic: str,
         producer_name: str,
         client: PulsarClient,

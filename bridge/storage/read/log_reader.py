@@ -40,6 +40,7 @@ class LogReader:
 
     def __init__(
         self,
+        *,
         start: LogStart,
         end: LogEnd,
         stable: StableOffset,
