@@ -73,7 +73,7 @@ test-pulsar: $(VENV)/.dev
 # marked `soak`. An hour more: thousands of simulated clusters (`ARGS=--deselect=tests/cluster` leaves them out).
 soak: programs jars
 	$(BIN)/python -m pytest tests/faults/test_groups.py --group-kills 20 $(ARGS)
-	$(BIN)/python -m pytest tests/pipeline/test_whole_way.py --pipeline-records 1000000 --pipeline-kills 2 $(ARGS)
+	$(BIN)/python -m pytest -m soak tests/pipeline/test_whole_way.py --pipeline-records 1000000 --pipeline-kills 2 $(ARGS)
 	$(BIN)/python -m pytest -n $(PROCESSES) --example-factor 2 -m "not (pulsar or kafka or spark or programs or soak)" $(ARGS)
 	$(BIN)/python -m pytest -m soak $(ARGS)
 

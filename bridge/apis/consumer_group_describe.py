@@ -101,7 +101,7 @@ async def _describe(group_id: str, broker: Broker) -> Group:
     try:
         group = await broker.groups.consumer_snapshot(group_id)
         if group is None:
-            raise await broker.groups.consumer_group_not_found(group_id)
+            raise broker.groups.consumer_group_not_found(group_id)
     except KafkaError as error:
         return _refused(group_id, error.code, error.message)
     names = {topic.id: name for name, topic in group.view.topics.items()}

@@ -121,7 +121,7 @@ async def descriptions_in_order(groups: list[str], found: dict[str, _D], most: i
 async def _describe(group_id: str, tells: bool, broker: Broker) -> Group:
     try:
         group = await broker.groups.classic_group(group_id)
-        is_other = group is None and tells and await broker.groups.is_there(group_id)
+        is_other = group is None and tells and broker.groups.is_there(group_id)
     except KafkaError as error:
         return _bare(group_id, "", error.code)
     if group is None:

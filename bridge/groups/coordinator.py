@@ -190,7 +190,7 @@ class GroupCoordinator:
                 # where Kafka says GROUP_ID_NOT_FOUND, by which clients end: the group has become a classic one
                 raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {request.member_id} has to join again.")
         if loaded is None:
-            raise await self.consumer_group_not_found(group_id, "Group" if request.leaves else "Consumer group")
+            raise self.consumer_group_not_found(group_id, "Group" if request.leaves else "Consumer group")
         return await self._consumer.heartbeat(loaded, request, size, viewer)
 
     # ---- share groups ------------------------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ class GroupCoordinator:
         joins = request.epoch == JOINING
         loaded = self._share.loaded.get(group_id) or await self._find_share(group_id, create=joins)
         if loaded is None:
-            raise await self.share_group_not_found(group_id, "Group" if request.leaves else "Share group")
+            raise self.share_group_not_found(group_id, "Group" if request.leaves else "Share group")
         return await self._share.heartbeat(loaded, request, size, ALL_CLIENTS)
 
     async def share_snapshot(self, group_id: str) -> GroupSnapshot:
@@ -232,9 +232,9 @@ class GroupCoordinator:
         """Let it forget topics; those of which it had anything. The same errors."""
         return await self._share.delete_topics(await self._share_group(group_id), topic_ids)
 
-    async def share_group_not_found(self, group_id: str, what: str = "Group") -> KafkaError:
+    def share_group_not_found(self, group_id: str, what: str = "Group") -> KafkaError:
         """What to say of a group that is no share group (Kafka's `GroupMetadataManager`)."""
-        if await self.is_there(group_id):
+        if self.is_there(group_id):
             return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
         return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"{what} {group_id} not found.")
 
@@ -246,7 +246,7 @@ class GroupCoordinator:
         joins = request.epoch == JOINING
         loaded = self._streams.loaded.get(group_id) or await self._find_streams(group_id, create=joins)
         if loaded is None:
-            raise await self.streams_group_not_found(group_id, "Group" if request.leaves else "Streams group")
+            raise self.streams_group_not_found(group_id, "Group" if request.leaves else "Streams group")
         return await self._streams.heartbeat(loaded, request)
 
     def create_internal_topics(self, group_id: str, wanted: Collection[TopicInfo], create: Create) -> str:
@@ -259,7 +259,7 @@ class GroupCoordinator:
         await self._store.confirm(group_id)
         loaded = await self._find_streams(group_id, confirmed=False)
         if loaded is None:
-            raise await self.streams_group_not_found(group_id)
+            raise self.streams_group_not_found(group_id)
         snapshot: StreamsSnapshot = loaded.stored
         return snapshot
 
@@ -269,9 +269,9 @@ class GroupCoordinator:
         found = [(name, await self._find_streams(name, confirmed=False)) async for name in in_turns(names)]
         return [(name, loaded.stored.state) for name, loaded in found if loaded is not None]
 
-    async def streams_group_not_found(self, group_id: str, what: str = "Group") -> KafkaError:
+    def streams_group_not_found(self, group_id: str, what: str = "Group") -> KafkaError:
         """What to say of a group that is no streams group (Kafka's `GroupMetadataManager`)."""
-        if await self.is_there(group_id):
+        if self.is_there(group_id):
             return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
         return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"{what} {group_id} not found.")
 
@@ -303,15 +303,15 @@ class GroupCoordinator:
         found = [(name, await self._snapshot(name)) async for name in in_turns(names)]
         return [(name, snapshot.state) for name, snapshot in found if snapshot is not None]
 
-    async def consumer_group_not_found(self, group_id: str, what: str = "Group") -> KafkaError:
+    def consumer_group_not_found(self, group_id: str, what: str = "Group") -> KafkaError:
         """What to say of a group that is not of the consumer protocol (Kafka's `GroupMetadataManager`)."""
-        if await self.is_there(group_id):
+        if self.is_there(group_id):
             return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"{what} {group_id} not found.")
 
-    async def is_there(self, group_id: str) -> bool:
-        """Whether there is a group of any type."""
-        return self._is_in_memory(group_id) or bool(await self._store.load(group_id))
+    def is_there(self, group_id: str) -> bool:
+        """Whether there is a group of any type, as far as this node knows: ask after what has confirmed it."""
+        return self._is_in_memory(group_id) or bool(self._store.known(group_id))
 
     async def delete(self, group_id: str) -> None:
         """Delete a group without members, with its offsets."""
@@ -567,7 +567,7 @@ class GroupCoordinator:
         await self._store.confirm(group_id)
         loaded = await self._find_share(group_id, confirmed=False)
         if loaded is None:
-            raise await self.share_group_not_found(group_id)
+            raise self.share_group_not_found(group_id)
         return loaded
 
     # ---- groups with members that change their type ------------------------------------------------------------------

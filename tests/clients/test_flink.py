@@ -58,7 +58,7 @@ class Job:
         return self._log.read_text(errors="replace").count("CheckpointCoordinator - Restoring job")
 
 
-@pytest.mark.parametrize("naming", ["INCREMENTING", "POOLING"])
+@pytest.mark.parametrize("naming", ["INCREMENTING", pytest.param("POOLING", marks=pytest.mark.soak)])
 @pytest.mark.parametrize(
     "kills",
     [

@@ -7,6 +7,7 @@ import random
 import subprocess
 from collections.abc import Callable
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -147,13 +148,16 @@ def test_native_consumers_get_it_whole(endpoint: Endpoint, clients: Clients, nat
     assert [message.data() for message in found] == [draft.value for draft in large]
     assert [message.partition_key() for message in found] == ["schlüssel", "/wA="]
     assert found[0].event_timestamp() == TIME
-    for of_type in ("Exclusive", "Shared", "Key_Shared"):
-        told = native_java(endpoint, full, "read", of_type, str(len(large)))
-        assert [line.split(" ")[1:3] for line in told] == [
+    types = "Exclusive", "Shared", "Key_Shared"
+    told = iter(native_java(endpoint, full, "read", str(len(large)), *types))
+    for of_type in types:
+        lines = list(islice(told, len(large)))
+        assert [line.split(" ")[1:3] for line in lines] == [
             [str(len(draft.value or b"")), hashlib.sha256(draft.value or b"").hexdigest()] for draft in large
         ], of_type
-        assert told[0].startswith("schlüssel ") and f" {TIME} " in told[0]
-        assert "entry.format=kafka" in told[1]
+        assert lines[0].startswith("schlüssel ") and f" {TIME} " in lines[0]
+        assert "entry.format=kafka" in lines[1]
+    assert not list(told)
 
 
 @pytest.mark.usefixtures("native")

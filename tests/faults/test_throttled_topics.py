@@ -42,7 +42,9 @@ def _produce(topic: str) -> Request:
     ("of_namespace", "rate"),
     [
         (False, _records(1)),
-        (False, {"publishThrottlingRateInMsg": -1, "publishThrottlingRateInByte": 100}),
+        pytest.param(
+            False, {"publishThrottlingRateInMsg": -1, "publishThrottlingRateInByte": 100}, marks=pytest.mark.soak
+        ),
         (True, _records(1)),
     ],
     ids=["records of a topic", "bytes of a topic", "records of a namespace's topics"],

@@ -12,6 +12,7 @@ from tests.support.kafka_broker import KafkaBroker
 SECONDS = 10.0
 
 
+@pytest.mark.soak  # the control of what is run on the bridge with faults
 @pytest.mark.timeout(180)
 def test_nothing_is_wrong_on_kafka(real_kafka: KafkaBroker, topic: str) -> None:
     with transactions_load(real_kafka.kafka, topic) as load:

@@ -14,15 +14,18 @@ from tests.hostile.measure import Arena
 
 GROWTH = 128 << 20
 OTHER, SAME = 5000, 20_000
+ANSWER_SECONDS = 100.0
+"""Nobody waits longer: beside other tests the nice attacker may get little of a slow machine."""
 APIS = {api.name: api for api in apis.load().values()}
 
 
 @pytest.mark.parametrize("api", APIS)
 def test_the_largest_requests_of_an_api(arena: Arena, api: str) -> None:
     for one in largest.every(APIS[api]):
-        for same, count in ((False, OTHER), (True, SAME)):
+        # the same name often: of arrays of arrays it is the inner ones that cost, and they are tried with other names
+        for same, count in ((False, OTHER), (True, SAME)) if len(one.path) == 1 else ((False, OTHER),):
             request = one.request(count, same=same, topic=arena.topic)
-            cost = arena.run(Load([[frame(one.api, one.api.max_version, request)]], 1))
+            cost = arena.run(Load([[frame(one.api, one.api.max_version, request)]], 1, ANSWER_SECONDS))
             name = f"{one}, {count}"
             print(f"figures: {cost.line(name)}")
             cost.check(GROWTH)

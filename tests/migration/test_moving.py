@@ -23,8 +23,8 @@ Walk = Callable[[Work, str, str, int, Guard, Path], None]
     ("walk", "work", "records"),
     [
         pytest.param(by_mirror.walk, (100, LIBRARIES), 100, id="100-100-mirror"),
-        # what a client does when it moves is the same: that Spark starts beside six of them took minutes
-        pytest.param(by_copy.walk, (100, ("confluent",)), 100, id="100-100-copy"),
+        # what a client does when it moves is the same, and tests/pipeline has the copy
+        pytest.param(by_copy.walk, (100, ("confluent",)), 100, id="100-100-copy", marks=pytest.mark.soak),
         pytest.param(by_mirror.walk, (500, LIBRARIES), 30_000, id="500-30000-mirror", marks=pytest.mark.soak),
         pytest.param(by_copy.walk, (500, LIBRARIES), 30_000, id="500-30000-copy", marks=pytest.mark.soak),
     ],

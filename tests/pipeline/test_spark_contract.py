@@ -24,7 +24,14 @@ UNLOADS = 4
 MANY = 20_000
 
 
-@pytest.fixture(scope="module", params=["at_bridge", "at_kafka"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A real Kafka is the control of `make test-clients`."""
+    if "endpoint" in metafunc.fixturenames:
+        control = ["at_kafka"] if metafunc.config.getoption("--control", default=False) else []
+        metafunc.parametrize("endpoint", ["at_bridge", *control], indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
 def endpoint(request: pytest.FixtureRequest) -> EndpointOptions:
     return request.getfixturevalue(request.param)  # type: ignore[no-any-return]
 

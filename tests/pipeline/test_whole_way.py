@@ -33,6 +33,7 @@ def kills(request: pytest.FixtureRequest) -> int:
     return int(request.config.getoption("--pipeline-kills", default=1))
 
 
+@pytest.mark.soak  # each job is killed in the tests of its own, too
 @pytest.mark.timeout(1800)
 def test_what_was_archived_and_replayed_under_kills_is_identical_in_pulsar(
     spark: SparkSession,

@@ -116,9 +116,9 @@ def test_java_s_clients_of_two_tenants_read_their_own(world: World) -> None:
 
 
 def test_a_tenant_that_has_all_its_transactions_leaves_others_theirs(world: World) -> None:
-    def begun(user: str, number: int) -> Producer:
+    def begun(user: str, number: int, seconds: float = 30) -> Producer:
         producer = Producer({**world.kafka(user), "transactional.id": f"id-{number}"})
-        producer.init_transactions(30)
+        producer.init_transactions(seconds)
         producer.begin_transaction()
         producer.produce("limited", b"x", partition=0)
         return producer
@@ -128,7 +128,7 @@ def test_a_tenant_that_has_all_its_transactions_leaves_others_theirs(world: Worl
     second = begun("acme-1", 1)
     assert second.flush(1) == 1
     with pytest.raises(KafkaException) as too_many:
-        begun("acme-2", 2)
+        begun("acme-2", 2, 3)
     assert too_many.value.args[0].code() == KafkaError.POLICY_VIOLATION
     others = [begun("beta-1", number) for number in range(3)]
     assert [other.flush(30) for other in others] == [0, 0, 0]

@@ -127,7 +127,7 @@ def history(group: str, topic: str, chance: random.Random) -> tuple[list[Sent], 
     return sent, {**last, **{one: offset for one, offset in every.items() if offset is not None}}
 
 
-@pytest.mark.parametrize("batched", [1, 3])
+@pytest.mark.parametrize("batched", [pytest.param(1, marks=pytest.mark.soak), 3])
 def test_fifty_groups_go_on_exactly_where_they_were(
     pulsar: PulsarAddress, served: BridgeThread, left: str, batched: int
 ) -> None:

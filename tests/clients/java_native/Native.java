@@ -13,20 +13,22 @@ import org.apache.pulsar.client.api.PulsarClient;
 import org.apache.pulsar.client.api.SubscriptionInitialPosition;
 import org.apache.pulsar.client.api.SubscriptionType;
 
-/** Pulsar's own Java client: writes one large message in chunks, or reads messages and tells what they are. */
+/** Pulsar's own Java client: writes one large message in chunks, or reads messages by each type of subscription. */
 public final class Native {
     private static final PrintStream OUTPUT = new PrintStream(System.out, true, StandardCharsets.UTF_8);
 
     private Native() {
     }
 
-    /** Arguments: the service URL, the topic; write, the size and the seed; or read, the type and the number. */
+    /** Arguments: the service URL, the topic; write, the size and the seed; or read, the number and the types. */
     public static void main(String[] arguments) throws Exception {
         try (PulsarClient client = PulsarClient.builder().serviceUrl(arguments[0]).build()) {
             if (arguments[2].equals("write")) {
                 write(client, arguments[1], Integer.parseInt(arguments[3]), Long.parseLong(arguments[4]));
             } else {
-                read(client, arguments[1], SubscriptionType.valueOf(arguments[3]), Integer.parseInt(arguments[4]));
+                for (int type = 4; type < arguments.length; type++) {
+                    read(client, arguments[1], SubscriptionType.valueOf(arguments[type]), Integer.parseInt(arguments[3]));
+                }
             }
         }
     }

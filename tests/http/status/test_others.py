@@ -43,6 +43,13 @@ def nodes(pulsar: PulsarAddress) -> Iterator[list[BridgeThread]]:
         yield nodes
 
 
+@pytest.fixture
+def asked_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node that gave no answer is asked again after a second."""
+    monkeypatch.setattr(others, "_AGAIN_SECONDS", 1.0)
+
+
+@pytest.mark.usefixtures("asked_again_soon")
 def test_a_node_that_does_not_answer_is_named_and_holds_nothing_up(nodes: list[BridgeThread]) -> None:
     """Its answer about brokers never comes, as of a node that is frozen."""
     assert until(lambda: {row["node"] for row in ask(nodes[0], "brokers")["table"]["rows"]} == {0, 1, 2})
@@ -88,6 +95,7 @@ def answering(node: BridgeThread, api: Api) -> None:
     listener._brokers.clear()
 
 
+@pytest.mark.usefixtures("asked_again_soon")
 def test_a_node_that_tells_another_form_is_named(nodes: list[BridgeThread]) -> None:
     asking, other = nodes[0], nodes[1]
     newer = replace(others.api(other.server._status.own), min_version=others.FORM + 1, max_version=others.FORM + 1)

@@ -136,12 +136,14 @@ async def test_where_others_write_disorder_within_the_bound_is_harmless(bench: B
 async def write_natively(bench: Bench, topic: str, *moments: int, mark: str = "", count: int = 1) -> None:
     """Entries of a stranger, each with a record; `mark`: what it says of others."""
     native = bench.client.producer(topic)
+    sent = []
     for moment in moments:
         for _ in range(count):
             metadata = MessageMetadata(event_time=moment)
             if mark:
                 metadata.properties.add(key=entries.PROPERTY, value=mark)
-            await native.send(metadata, b"native", 1)
+            sent.append(native.send(metadata, b"native", 1))
+    await asyncio.gather(*sent)
     await native.close()
 
 

@@ -1,0 +1,126 @@
+"""Three nodes go from the version before transactions to this one and back, each in its turn, under load.
+
+No client meets an error either way. Transactions begin when the last old node is gone. The old version is taken from
+the history of this repository, without its native codec.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException, Producer
+
+from bridge.config.sections import toml_value
+from bridge.node.orphans import Guard
+from bridge.standalone.bridge_process import BridgeProcess
+from tests.faults.figures import report
+from tests.faults.nodes.load import nodes_load
+from tests.faults.transactions_checker import Outcome, check, summary
+from tests.faults.transactions_load import transactions_load
+from tests.support.nodes import Node, Nodes
+from tests.support.pulsar import PrivatePulsar
+
+EARLIER = "2198d1c346d0"
+"""The last commit whose bridges know no transactions."""
+_ROOT = Path(__file__).parents[3]
+
+
+class EarlierProcess(BridgeProcess):
+    """A bridge of the earlier version; its settings are those that it knows."""
+
+    tree: Path
+    """Its sources."""
+
+    def launch(self) -> None:
+        settings = self.settings
+        known = {
+            "kafka": {"listen": settings.kafka.listen},
+            "http": {"listen": settings.http.listen},
+            "pulsar": {
+                name: getattr(settings.pulsar, name)
+                for name in ("service_url", "admin_url", "tenant", "namespace", "trust_state_namespace")
+            },
+            "cluster": {"name": settings.cluster.name},
+        }
+        config = self.tree / f"{settings.cluster.name}.toml"
+        config.write_text(
+            "\n".join(
+                f"[{section}]\n" + "\n".join(f"{name} = {toml_value(value)}" for name, value in values.items())
+                for section, values in known.items()
+            )
+        )
+        command = [sys.executable, "-P", "-m", "bridge", "run", "--config", str(config)]
+        self.child.start(command, environment={**os.environ, "PYTHONPATH": str(self.tree), "BRIDGE_CODEC": "python"})
+
+
+@pytest.fixture
+def earlier(tmp_path: Path) -> Path:
+    """The sources of the earlier version."""
+    tree = tmp_path / "earlier"
+    tree.mkdir()
+    packed = tmp_path / "earlier.tar"
+    subprocess.run(["git", "archive", "--output", packed, EARLIER, "bridge"], cwd=_ROOT, check=True)
+    with tarfile.open(packed) as archive:
+        archive.extractall(tree, filter="data")
+    return tree
+
+
+def is_refused(node: Node) -> bool:
+    """Whether the node tells a transactional producer to ask again."""
+    producer = Producer({"bootstrap.servers": node.kafka, "transactional.id": f"upgrade-{node.name}"})
+    try:
+        producer.init_transactions(5)
+    except KafkaException as error:
+        assert error.args[0].retriable(), error
+        return True
+    return False
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1200)
+def test_no_client_notices_an_upgrade_and_the_way_back(
+    broker: PrivatePulsar, broker_namespace: str, guard: Guard, tmp_path: Path, topic: str, earlier: Path
+) -> None:
+    nodes = Nodes(broker, broker_namespace, guard, tmp_path)
+    now = {node.name: node.process for node in nodes.all}
+    before = {node.name: EarlierProcess(node.settings, tmp_path / f"{node.name}-earlier", guard) for node in nodes.all}
+    for process in before.values():
+        process.tree = earlier
+
+    def roll(to: dict[str, BridgeProcess], look: Callable[[Node], object]) -> None:
+        for node in nodes.all:
+            node.stop()
+            node.process = to[node.name]
+            node.start()
+            running.more(10)
+            look(node)
+
+    for node in nodes.all:
+        node.process = before[node.name]
+    try:
+        nodes.start()
+        with nodes_load(nodes, topic) as running:
+            refused: list[bool] = []
+            roll(now, lambda node: refused.append(is_refused(node)))
+            assert refused == [True, True, False]
+            with transactions_load(nodes.bootstrap(), f"{topic}-eos") as load:
+                load.more(10)
+                history = load.stop()
+            anomalies = check(history)
+            assert not anomalies, summary(anomalies)
+            outcomes = [one.outcome for one in history.transactions]
+            roll(dict(before), lambda _: None)
+            verdict = running.judged(pauses_only=True)
+        report(verdict=verdict, committed=outcomes.count(Outcome.COMMITTED), aborted=outcomes.count(Outcome.ABORTED))
+        assert Outcome.COMMITTED in outcomes
+        assert Outcome.ABORTED in outcomes
+    finally:
+        nodes.close()
+        for process in (*before.values(), *now.values()):
+            process.kill()
