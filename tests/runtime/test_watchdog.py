@@ -1,6 +1,7 @@
 """What holds the event loop is measured, and named."""
 
 import asyncio
+import logging
 import time
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,11 @@ import pytest
 import bridge
 from bridge.runtime.watchdog import Watchdog
 from bridge.telemetry.instruments import Histogram
+
+
+@pytest.fixture(autouse=True)
+def told(not_of_the_machine: None, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "bridge.runtime.watchdog")
 
 
 def code_of_ours(where: str) -> Any:
