@@ -75,7 +75,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
 
 @pytest.fixture(autouse=True)
 def not_of_the_machine() -> None:
-    """A log that a test looks at does not tell that the machine was slow; who tests the watchdog sets its level back."""
+    """The log that a test looks at does not tell that the machine is slow; tests of the watchdog set its level back."""
     logging.getLogger("bridge.runtime.watchdog").setLevel(logging.ERROR)
 
 

@@ -173,6 +173,7 @@ def test_a_source_goes_on_where_it_has_committed(numbers: Numbers, kills: int) -
     assert numbers.read == exactly(count)
 
 
+@pytest.mark.soak  # a producer of the same id fences each other one: tests/clients/test_transactions.py
 def test_a_frozen_worker_is_fenced(numbers: Numbers) -> None:
     count = 3 * IN_A_LIFE
     with numbers.worker("frozen") as frozen:

@@ -86,7 +86,7 @@ def test_a_static_member_away_keeps_its_place(group: Group, kill: Callable[[], N
     assert (group.epochs["m2"], group.held["m2"]) == (1, group.held["m"])
 
 
-@pytest.fixture(params=["java", "confluent"])
+@pytest.fixture(params=[pytest.param("java", marks=pytest.mark.soak), "confluent"])
 def client(request: pytest.FixtureRequest, bridge_child: BridgeChild, tmp_path: Path) -> Iterator[Java | Confluent]:
     """A client that speaks the new protocol."""
     address = bridge_child.kafka

@@ -22,7 +22,7 @@ Walk = Callable[[Work, str, str, int, Guard, Path], None]
 @pytest.mark.parametrize(
     ("walk", "work", "records"),
     [
-        pytest.param(by_mirror.walk, (100, LIBRARIES), 100, id="100-100-mirror"),
+        pytest.param(by_mirror.walk, (30, LIBRARIES), 30, id="30-30-mirror"),
         # what a client does when it moves is the same, and tests/pipeline has the copy
         pytest.param(by_copy.walk, (100, ("confluent",)), 100, id="100-100-copy", marks=pytest.mark.soak),
         pytest.param(by_mirror.walk, (500, LIBRARIES), 30_000, id="500-30000-mirror", marks=pytest.mark.soak),

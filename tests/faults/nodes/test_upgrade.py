@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from bridge.config.sections import toml_value
+from bridge.config.rules import toml_value
 from bridge.node.orphans import Guard
 from bridge.standalone.bridge_process import BridgeProcess
 from tests.faults.figures import report
@@ -122,5 +122,5 @@ def test_no_client_notices_an_upgrade_and_the_way_back(
         assert Outcome.ABORTED in outcomes
     finally:
         nodes.close()
-        for process in (*before.values(), *now.values()):
-            process.kill()
+        for one in (*before.values(), *now.values()):
+            one.kill()

@@ -85,7 +85,7 @@ def rows(page: Page) -> list[str]:
     return page.locator("tbody th").all_inner_texts()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.soak)])
 def test_every_view_shows_what_there_is_and_axe_finds_nothing(opened: Open, scheme: str) -> None:
     watched = opened("overview", color_scheme=scheme)
     page = watched.page

@@ -147,7 +147,7 @@ async def write_natively(bench: Bench, topic: str, *moments: int, mark: str = ""
     await native.close()
 
 
-@pytest.mark.parametrize("count", [1, 10, 100])
+@pytest.mark.parametrize("count", [1, 10, pytest.param(100, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("mark", ["", '{"v":1,"t":5,"b":1000000}', '{"v":1,"t":5,"b":1000000,"m":"0123456789abcdef"}'])
 async def test_what_a_stranger_writes_hides_no_records_of_others(bench: Bench, mark: str, count: int) -> None:
     """Nor by a mark that promises for the whole log, nor by times of long ago; here and after a start."""
