@@ -3,6 +3,7 @@
 import argparse
 import logging
 import os
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -26,6 +27,8 @@ PASSWORD: Final = "BRIDGE_KAFKA_PASSWORD"  # noqa: S105 - the variable's name
 SECONDS: Final = 30.0
 """For any answer."""
 _REACHED_SECONDS: Final = 15.0
+_SINCE: Final = re.compile(r" \(after \d+ms in state .*\)$")
+"""What librdkafka adds for its own developers."""
 _T = TypeVar("_T")
 
 
@@ -90,7 +93,7 @@ class Endpoint:
 
     def _complained(self, error: KafkaError) -> None:
         if error.code() != KafkaError._ALL_BROKERS_DOWN:
-            self._complaint = str(error.str())
+            self._complaint = _SINCE.sub("", str(error.str()))
 
 
 _HINTS: Final = {
