@@ -1,6 +1,5 @@
 """The namespace where the bridge keeps what it believes: made at the first start, and looked at at each."""
 
-import asyncio
 from typing import Final
 
 from bridge.access.security_store.security_log import TOPIC as SECURITY
@@ -125,9 +124,9 @@ async def refuse_unmoved(client: PulsarClient, pulsar: PulsarSettings) -> None:
 
 async def _refuse_old_state(client: PulsarClient, pulsar: PulsarSettings) -> None:
     """StartupError where the namespace of the data has the state of an older bridge."""
-    names = (HEARTBEATS, VIEW_LOG, SECURITY, GROUPS)
-    found = await asyncio.gather(*(topic_exists(client, pulsar.old_state_topic(name)) for name in names))
-    old = [pulsar.old_state_topic(name) for name, is_there in zip(names, found, strict=True) if is_there]
+    topics = [pulsar.old_state_topic(name) for name in (HEARTBEATS, VIEW_LOG, SECURITY, GROUPS)]
+    # one after the other: of several at once a Pulsar proxy may ask about others (`Lookup.partitions`)
+    old = [topic for topic in topics if await topic_exists(client, topic)]
     if old:
         raise StartupError(
             f"users, permissions, groups and committed offsets are still in {pulsar.full_namespace}, where they were "

@@ -16,6 +16,8 @@ _MAX_REDIRECTS: Final = 20  # as the Java client's maxLookupRedirects
 _PARTITION: Final = re.compile(r"(?P<topic>.+)-partition-(?P<number>[0-9]+)")
 # Seconds a partition may be missing before its topic, when that is being deleted, is missing too.
 _DELETION_SECONDS: Final = 5.0
+_MOST_BROKERS: Final = 16
+"""Behind a proxy of more, the first answers of a connection may be wrong."""
 _Answer = pb.CommandLookupTopicResponse
 
 
@@ -53,11 +55,14 @@ class Lookup:
         if not connection.features.supports_get_partitioned_metadata_without_auto_creation:
             raise PulsarError(pb.UnsupportedVersionError, "this broker may create a topic that is asked about")
         partitions = await _partitions(connection, topic)
-        if partitions == 0 and not connection.features.supports_topic_watchers:
+        if not connection.features.supports_topic_watchers:
             # A Pulsar proxy has no topic watchers. If it must first connect to a broker, it asks for something else
             # (LookupProxyHandler reads our request when its buffer holds another one), and a topic that is missing
-            # has 0 partitions. The next question finds it connected.
-            partitions = await _partitions(connection, topic)
+            # has 0 partitions. It goes round the brokers: a later question finds it connected to its one.
+            for _ in range(_MOST_BROKERS):
+                if partitions:
+                    break
+                partitions = await _partitions(connection, topic)
         return partitions
 
     async def must_exist(self, topic: str) -> bool:

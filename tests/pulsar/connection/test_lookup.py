@@ -133,3 +133,30 @@ async def test_a_broker_that_lies_about_a_topics_place_makes_no_connection(broke
         await producer.opened()
     assert len(broker.peers) == 2  # for questions, and for the topic's producers
     await client.close()
+
+
+@pytest.mark.parametrize("unconnected", [0, 1, 5])
+async def test_behind_a_proxy_that_knows_no_broker_yet_a_missing_topic_is_missing(
+    broker: FakeBroker, unconnected: int
+) -> None:
+    """It asks each broker that it must first connect to for something else, of which the answer is 0 partitions."""
+    kinds, asked = pb.CommandPartitionedTopicMetadataResponse, iter(range(99))
+
+    def connect(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
+        features = pb.FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True)
+        connected = pb.CommandConnected(server_version="proxy", protocol_version=20, feature_flags=features)
+        peer.send(type=Type.CONNECTED, connected=connected)
+
+    def answer(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
+        found = kinds(request_id=command.partition_metadata.request_id, response=kinds.Success, partitions=0)
+        if next(asked) >= unconnected:
+            found.response, found.error, found.message = kinds.Failed, pb.TopicNotFound, "no such topic"
+        peer.send(type=Type.PARTITIONED_METADATA_RESPONSE, partition_metadata_response=found)
+
+    broker.on(Type.CONNECT, connect)
+    broker.on(Type.PARTITIONED_METADATA, answer)
+    values = PulsarSettings(service_url=broker.url)
+    pool = ConnectionPool(values, PulsarMetrics(), Access.by(values, PulsarMetrics()))
+    with pytest.raises(PulsarError, match="no such topic"):
+        await Lookup(values, PulsarMetrics(), pool).partitions(TOPIC)
+    await pool.close()
