@@ -1,7 +1,7 @@
 """Three nodes go from the version before transactions to this one and back, each in its turn, under load.
 
-No client meets an error either way. Transactions begin when the last old node is gone. The old version is taken from
-the history of this repository, without its native codec.
+No client meets an error either way. New nodes let transactional ids wait until the last old one is gone. The old version
+is taken from the history of this repository, without its native codec.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException, Producer
 
+from bridge.apis import find_coordinator
 from bridge.config.rules import toml_value
+from bridge.kafka.error_codes import ErrorCode
 from bridge.node.orphans import Guard
 from bridge.standalone.bridge_process import BridgeProcess
+from tests.apis.wire import ask_at
 from tests.faults.figures import report
 from tests.faults.nodes.load import nodes_load
 from tests.faults.transactions_checker import Outcome, check, summary
@@ -71,15 +73,11 @@ def earlier(tmp_path: Path) -> Path:
     return tree
 
 
-def is_refused(node: Node) -> bool:
-    """Whether the node tells a transactional producer to ask again."""
-    producer = Producer({"bootstrap.servers": node.kafka, "transactional.id": f"upgrade-{node.name}"})
-    try:
-        producer.init_transactions(5)
-    except KafkaException as error:
-        assert error.args[0].retriable(), error
-        return True
-    return False
+def told_of_a_transactional_id(node: Node) -> int:
+    """What the node answers who looks for the coordinator of one."""
+    request = find_coordinator.Request(key_type=1, coordinator_keys=["upgraded"])
+    (found,) = ask_at(node.kafka, find_coordinator.API, request).coordinators
+    return int(found.error_code)
 
 
 @pytest.mark.soak
@@ -106,9 +104,9 @@ def test_no_client_notices_an_upgrade_and_the_way_back(
     try:
         nodes.start()
         with nodes_load(nodes, topic) as running:
-            refused: list[bool] = []
-            roll(now, lambda node: refused.append(is_refused(node)))
-            assert refused == [True, True, False]
+            told: list[int] = []
+            roll(now, lambda node: told.append(told_of_a_transactional_id(node)))
+            assert told[:2] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 2
             with transactions_load(nodes.bootstrap(), f"{topic}-eos") as load:
                 load.more(10)
                 history = load.stop()
