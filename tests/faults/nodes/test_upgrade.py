@@ -1,7 +1,7 @@
 """Three nodes go from the version before transactions to this one and back, each in its turn, under load.
 
-No client meets an error either way. New nodes let transactional ids wait until the last old one is gone. The old version
-is taken from the history of this repository, without its native codec.
+No client meets an error either way. New nodes let transactional ids wait until the last old one is gone. The old
+version is taken from the history of this repository, without its native codec.
 """
 
 from __future__ import annotations
