@@ -49,6 +49,8 @@ def pytest_configure(config: pytest.Config) -> None:
     gc.disable()  # until all is collected, which makes millions of objects and no garbage
     effort.configure(config)
     kafka_python.forgive_leaks()
+    # the log that a test looks at does not tell that the machine is slow; tests of the watchdog set its level back
+    logging.getLogger("bridge.runtime.watchdog").setLevel(logging.ERROR)
     pulsar_versions.configure(config, given="BRIDGE_TEST_PULSAR" in os.environ)
     if config.getoption("--offline"):
         offline.enforce()
@@ -71,12 +73,6 @@ def pytest_configure_node(node: Any) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
     """Choose which process runs which tests."""
     return side_by_side.scheduler(config, log)
-
-
-@pytest.fixture(autouse=True)
-def not_of_the_machine() -> None:
-    """The log that a test looks at does not tell that the machine is slow; tests of the watchdog set its level back."""
-    logging.getLogger("bridge.runtime.watchdog").setLevel(logging.ERROR)
 
 
 @pytest.fixture(autouse=True)

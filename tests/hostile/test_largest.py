@@ -22,8 +22,9 @@ APIS = {api.name: api for api in apis.load().values()}
 @pytest.mark.parametrize("api", APIS)
 def test_the_largest_requests_of_an_api(arena: Arena, api: str) -> None:
     for one in largest.every(APIS[api]):
-        # the same name often: of arrays of arrays it is the inner ones that cost, and they are tried with other names
-        for same, count in ((False, OTHER), (True, SAME)) if len(one.path) == 1 else ((False, OTHER),):
+        # of arrays in arrays it is the inner ones that cost, and other names try them
+        is_outer = len(one.path) == 1
+        for same, count in ((False, OTHER), *([(True, SAME)] if is_outer else [])):
             request = one.request(count, same=same, topic=arena.topic)
             cost = arena.run(Load([[frame(one.api, one.api.max_version, request)]], 1, ANSWER_SECONDS))
             name = f"{one}, {count}"

@@ -14,7 +14,7 @@ from bridge.telemetry.instruments import Histogram
 
 
 @pytest.fixture(autouse=True)
-def its_lines_are_kept(not_of_the_machine: None, caplog: pytest.LogCaptureFixture) -> None:
+def its_lines_are_kept(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "bridge.runtime.watchdog")
 
 

@@ -104,13 +104,7 @@ class BridgeThread:
 
 
 async def _turns() -> None:
-    """Let what is closing close; what still has bytes for a client that is gone is dropped."""
     for _ in range(5):
-        await asyncio.sleep(0)
-    for transport in list(getattr(asyncio.get_running_loop(), "_transports", {}).values()):
-        if transport.is_closing():
-            transport.abort()
-    for _ in range(2):
         await asyncio.sleep(0)
 
 

@@ -87,13 +87,13 @@ class Endpoint:
         local = error.code() < 0  # _TRANSPORT, _TIMED_OUT …: no broker said so
         if not local:
             return f"{error.name()}: {text}"
-        said = self._complaint or text
+        said = _SINCE.sub("", self._complaint or text)
         elsewhere = "; --bootstrap HOST:PORT names another server" if "Connect to " in said else ""
         return f"{self.address}: {said}{elsewhere}"
 
     def _complained(self, error: KafkaError) -> None:
         if error.code() != KafkaError._ALL_BROKERS_DOWN:
-            self._complaint = _SINCE.sub("", str(error.str()))
+            self._complaint = str(error.str())
 
 
 _HINTS: Final = {

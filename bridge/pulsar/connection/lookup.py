@@ -34,6 +34,8 @@ class Lookup:
         self._listener = settings.listener_name
         self._metrics = metrics
         self._pool = pool
+        self._settled: BrokerConnection | None = None
+        """The connection to a proxy that has gone round its brokers for it."""
         pool.watch_moves(self._find)
 
     async def find(self, topic: str) -> Address:
@@ -58,11 +60,14 @@ class Lookup:
         if not connection.features.supports_topic_watchers:
             # A Pulsar proxy has no topic watchers. If it must first connect to a broker, it asks for something else
             # (LookupProxyHandler reads our request when its buffer holds another one), and a topic that is missing
-            # has 0 partitions. It goes round the brokers: a later question finds it connected to its one.
-            for _ in range(_MOST_BROKERS):
+            # has 0 partitions. It goes round the brokers: a later question finds it connected to its one. Once
+            # it has met them all, one more question is asked, for a broker may have started again.
+            for _ in range(1 if connection is self._settled else _MOST_BROKERS):
                 if partitions:
                     break
                 partitions = await _partitions(connection, topic)
+            else:
+                self._settled = connection
         return partitions
 
     async def must_exist(self, topic: str) -> bool:

@@ -10,13 +10,13 @@ import os
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from bridge.apis import find_coordinator
-from bridge.config.rules import toml_value
+from bridge.config import Settings
 from bridge.kafka.error_codes import ErrorCode
 from bridge.node.orphans import Guard
 from bridge.standalone.bridge_process import BridgeProcess
@@ -36,29 +36,26 @@ _ROOT = Path(__file__).parents[3]
 class EarlierProcess(BridgeProcess):
     """A bridge of the earlier version; its settings are those that it knows."""
 
-    tree: Path
-    """Its sources."""
+    def __init__(self, tree: Path, settings: Settings, directory: Path, guard: Guard) -> None:
+        """`tree`: its sources."""
+        super().__init__(settings, directory, guard)
+        self._tree = tree
 
     def launch(self) -> None:
-        settings = self.settings
+        settings, pulsar = self.settings, self.settings.pulsar
         known = {
-            "kafka": {"listen": settings.kafka.listen},
-            "http": {"listen": settings.http.listen},
-            "pulsar": {
-                name: getattr(settings.pulsar, name)
-                for name in ("service_url", "admin_url", "tenant", "namespace", "trust_state_namespace")
-            },
-            "cluster": {"name": settings.cluster.name},
+            "BRIDGE_KAFKA_LISTEN": settings.kafka.listen,
+            "BRIDGE_HTTP_LISTEN": settings.http.listen,
+            "BRIDGE_CLUSTER_NAME": settings.cluster.name,
+            "BRIDGE_PULSAR_SERVICE_URL": pulsar.service_url,
+            "BRIDGE_PULSAR_ADMIN_URL": pulsar.admin_url,
+            "BRIDGE_PULSAR_TENANT": pulsar.tenant,
+            "BRIDGE_PULSAR_NAMESPACE": pulsar.namespace,
+            "BRIDGE_PULSAR_TRUST_STATE_NAMESPACE": "true",
         }
-        config = self.tree / f"{settings.cluster.name}.toml"
-        config.write_text(
-            "\n".join(
-                f"[{section}]\n" + "\n".join(f"{name} = {toml_value(value)}" for name, value in values.items())
-                for section, values in known.items()
-            )
-        )
-        command = [sys.executable, "-P", "-m", "bridge", "run", "--config", str(config)]
-        self.child.start(command, environment={**os.environ, "PYTHONPATH": str(self.tree), "BRIDGE_CODEC": "python"})
+        code = {"PYTHONPATH": str(self._tree), "BRIDGE_CODEC": "python"}
+        command = [sys.executable, "-P", "-m", "bridge", "run"]
+        self.child.start(command, environment={**os.environ, **known, **code})
 
 
 @pytest.fixture
@@ -87,11 +84,10 @@ def test_no_client_notices_an_upgrade_and_the_way_back(
 ) -> None:
     nodes = Nodes(broker, broker_namespace, guard, tmp_path)
     now = {node.name: node.process for node in nodes.all}
-    before = {node.name: EarlierProcess(node.settings, tmp_path / f"{node.name}-earlier", guard) for node in nodes.all}
-    for process in before.values():
-        process.tree = earlier
+    work = tmp_path / "work"
+    before = {node.name: EarlierProcess(earlier, node.settings, work / node.name, guard) for node in nodes.all}
 
-    def roll(to: dict[str, BridgeProcess], look: Callable[[Node], object]) -> None:
+    def roll(to: Mapping[str, BridgeProcess], look: Callable[[Node], object]) -> None:
         for node in nodes.all:
             node.stop()
             node.process = to[node.name]
@@ -113,12 +109,11 @@ def test_no_client_notices_an_upgrade_and_the_way_back(
             anomalies = check(history)
             assert not anomalies, summary(anomalies)
             outcomes = [one.outcome for one in history.transactions]
-            roll(dict(before), lambda _: None)
+            roll(before, lambda _: None)
             verdict = running.judged(pauses_only=True)
         report(verdict=verdict, committed=outcomes.count(Outcome.COMMITTED), aborted=outcomes.count(Outcome.ABORTED))
         assert Outcome.COMMITTED in outcomes
         assert Outcome.ABORTED in outcomes
     finally:
-        nodes.close()
         for one in (*before.values(), *now.values()):
             one.kill()

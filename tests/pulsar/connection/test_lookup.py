@@ -1,5 +1,6 @@
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from itertools import repeat
 
 import pytest
 
@@ -135,28 +136,53 @@ async def test_a_broker_that_lies_about_a_topics_place_makes_no_connection(broke
     await client.close()
 
 
+Answers = Callable[[Iterable[bool]], ConnectionPool]
+
+
+@pytest.fixture
+async def proxy(broker: FakeBroker) -> AsyncIterator[Answers]:
+    """A pool of connections to a proxy: what it answers each time, 0 partitions or that there is no such topic."""
+    pools: list[ConnectionPool] = []
+    kinds = pb.CommandPartitionedTopicMetadataResponse
+
+    def start(there: Iterable[bool]) -> ConnectionPool:
+        answers = iter(there)
+
+        def connect(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
+            features = pb.FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True)
+            connected = pb.CommandConnected(server_version="proxy", protocol_version=20, feature_flags=features)
+            peer.send(type=Type.CONNECTED, connected=connected)
+
+        def answer(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
+            found = kinds(request_id=command.partition_metadata.request_id, response=kinds.Success, partitions=0)
+            if not next(answers):
+                found.response, found.error, found.message = kinds.Failed, pb.TopicNotFound, "no such topic"
+            peer.send(type=Type.PARTITIONED_METADATA_RESPONSE, partition_metadata_response=found)
+
+        broker.on(Type.CONNECT, connect)
+        broker.on(Type.PARTITIONED_METADATA, answer)
+        values = PulsarSettings(service_url=broker.url)
+        pools.append(ConnectionPool(values, PulsarMetrics(), Access.by(values, PulsarMetrics())))
+        return pools[-1]
+
+    yield start
+    for pool in pools:
+        await pool.close()
+
+
 @pytest.mark.parametrize("unconnected", [0, 1, 5])
 async def test_behind_a_proxy_that_knows_no_broker_yet_a_missing_topic_is_missing(
-    broker: FakeBroker, unconnected: int
+    broker: FakeBroker, proxy: Answers, unconnected: int
 ) -> None:
     """It asks each broker that it must first connect to for something else, of which the answer is 0 partitions."""
-    kinds, asked = pb.CommandPartitionedTopicMetadataResponse, iter(range(99))
-
-    def connect(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
-        features = pb.FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True)
-        connected = pb.CommandConnected(server_version="proxy", protocol_version=20, feature_flags=features)
-        peer.send(type=Type.CONNECTED, connected=connected)
-
-    def answer(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
-        found = kinds(request_id=command.partition_metadata.request_id, response=kinds.Success, partitions=0)
-        if next(asked) >= unconnected:
-            found.response, found.error, found.message = kinds.Failed, pb.TopicNotFound, "no such topic"
-        peer.send(type=Type.PARTITIONED_METADATA_RESPONSE, partition_metadata_response=found)
-
-    broker.on(Type.CONNECT, connect)
-    broker.on(Type.PARTITIONED_METADATA, answer)
-    values = PulsarSettings(service_url=broker.url)
-    pool = ConnectionPool(values, PulsarMetrics(), Access.by(values, PulsarMetrics()))
+    lookup = Lookup(PulsarSettings(service_url=broker.url), PulsarMetrics(), proxy([True] * unconnected + [False]))
     with pytest.raises(PulsarError, match="no such topic"):
-        await Lookup(values, PulsarMetrics(), pool).partitions(TOPIC)
-    await pool.close()
+        await lookup.partitions(TOPIC)
+
+
+async def test_a_proxy_that_has_gone_round_its_brokers_is_asked_twice(broker: FakeBroker, proxy: Answers) -> None:
+    lookup = Lookup(PulsarSettings(service_url=broker.url), PulsarMetrics(), proxy(repeat(True)))
+    assert await lookup.partitions(TOPIC) == 0
+    before = len(broker.all(Type.PARTITIONED_METADATA))
+    assert await lookup.partitions(TOPIC) == 0
+    assert len(broker.all(Type.PARTITIONED_METADATA)) - before == 2
