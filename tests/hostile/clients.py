@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnContext
-from typing import Any
+from typing import Any, cast
 
 from bridge.apis import api_versions, find_coordinator, list_offsets, metadata
 from bridge.kafka import message
@@ -160,6 +160,7 @@ class Process:
         self.pipe, theirs = context.Pipe()
         self._process = context.Process(target=main, args=(theirs,), daemon=True)
         self._process.start()
+        self.pid = cast(int, self._process.pid)
 
     def ask(self, order: Any) -> Any:
         """Give an order and wait for what came of it."""
