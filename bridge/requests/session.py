@@ -85,7 +85,8 @@ class Session:
         """Reads that go on for its next Fetch."""
         if self._reads is None:
             self._reads = PendingReads(self.reserve_response_bytes)
-            self.on_close(PendingReads, self._reads.close)
+            if self.close_actions is not None:  # however many there are: what they have reserved is all clients'
+                self.close_actions[PendingReads] = self._reads.close
         return self._reads
 
     @property
@@ -121,7 +122,9 @@ class Session:
     def on_close(self, key: object, action: Callable[[], None]) -> bool:
         """Call `action` when the connection is lost, once for each key; False if it is lost, or has too many
         actions."""
-        if self.close_actions is None or len(self.close_actions) >= _MAX_CLOSE_ACTIONS:
+        if self.close_actions is None:
+            return False
+        if len(self.close_actions) >= _MAX_CLOSE_ACTIONS and key not in self.close_actions:
             return False
         self.close_actions[key] = action
         return True

@@ -1,9 +1,11 @@
 """A client's connection: as what its requests are counted."""
 
+import asyncio
 from typing import Any, cast
 
 from bridge.requests.session import Session
 from bridge.security.principal import Principal, user
+from bridge.storage.read.pending_reads import ReadRequest
 from bridge.telemetry.traffic import UNUSUAL, ClientKind, TrafficTable, principal_label
 
 
@@ -66,3 +68,34 @@ def test_principals_that_would_not_fit_into_a_label_are_one() -> None:
     assert principal_label("User:Zoë") == "User:Zoë"
     for name in ("a" * 196, "a\nb", "\x00"):
         assert principal_label(str(Principal("User", name))) == UNUSUAL
+
+
+async def test_reads_end_with_a_connection_that_has_as_many_actions_as_may_be() -> None:
+    """Each partition that an idempotent producer writes to has one. What the reads have reserved is all clients'."""
+    reserved = 0
+
+    def reserve(count: int) -> None:
+        nonlocal reserved
+        reserved += count
+
+    class Log:
+        async def read(self, offset: int, max_bytes: int, timeout_seconds: float, *, committed: bool = False) -> Any:
+            await asyncio.sleep(timeout_seconds)
+
+    session = Session(1, "10.0.0.1:1", "", reserve_response_bytes=reserve)
+    while session.on_close(object(), lambda: None):
+        pass
+    session.pending_reads.start(ReadRequest(Log(), 0), Log(), 1000, 60.0, 1000)
+    assert reserved == 1000
+    session.closed()
+    assert reserved == 0
+
+
+def test_an_action_can_be_replaced_though_there_are_as_many_as_may_be() -> None:
+    session, told = Session(1, "10.0.0.1:1", ""), list[str]()
+    assert session.on_close("key", lambda: told.append("old"))
+    while session.on_close(object(), lambda: None):
+        pass
+    assert session.on_close("key", lambda: told.append("new"))
+    session.closed()
+    assert told == ["new"]
