@@ -171,7 +171,8 @@ class PendingFetch:
         """Whether what was found is to be sent. `under_way`: whether more of it is being read."""
         self._under_way = under_way
         found = _found(self.parts)
-        enough, self.until = min(self._request.min_bytes, max_bytes), self._deadline
+        # without any room for answers a batch is sent all the same, but nothing is no answer: clients would ask again
+        enough, self.until = min(self._request.min_bytes, self._max_bytes, max(max_bytes, 1)), self._deadline
         if under_way and not found:
             enough, self.until = max(enough, 1), self._deadline + _COLD_SECONDS
         return found >= enough or now >= self.until or _must_answer(self.parts)

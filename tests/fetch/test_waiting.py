@@ -115,10 +115,12 @@ class Bench:
     topics: Topics = field(default_factory=Topics)
     shared_responses: SharedResponses = field(default_factory=SharedResponses)
     waiting_fetches: Quota = field(default_factory=lambda: Quota(1000))
+    remaining: int = 1 << 30
+    """Bytes that responses may have."""
 
     def fetch(self, *, wait: float = 10 * SOON_SECONDS, min_bytes: int = 1) -> "LongPoll[Any] | Response":
         """A Fetch of all logs from their beginning."""
-        session = Session(1, "", "", api_version=12)
+        session = Session(1, "", "", api_version=12, remaining_response_bytes=lambda: self.remaining)
         wanted = [
             RequestPartition(partition=at, fetch_offset=0, partition_max_bytes=1000) for at in range(len(self.logs))
         ]
@@ -260,4 +262,16 @@ async def test_those_that_wait_for_the_same_records_share_an_answer() -> None:
     assert len({id(answer) for answer in answers}) == 1
     assert bench.logs[0].traffic.bytes_out == 5 * len(RECORDS)
     assert bench.logs[0].looks == len(waiting) + 1
+    bench.assert_nothing_is_left()
+
+
+async def test_without_room_for_an_answer_it_waits_for_records_all_the_same() -> None:
+    """Clients that do not read their answers take all the room. Who is at the end would else ask again at once, and
+    again, for as long as they do not."""
+    bench = Bench([Log()], remaining=0)
+    answer = bench.waiting()
+    await turns()
+    assert not answer.done()
+    bench.logs[0].append()
+    assert sizes(await answer_of(answer)) == [len(RECORDS)]
     bench.assert_nothing_is_left()
