@@ -122,6 +122,8 @@ class Producer(ReconnectingHandler):
         payload: Sequence[Buffer] | Buffer,
         num_messages: int,
         on_done: Callable[[Send], None] | None = None,
+        *,
+        alone: bool = False,
     ) -> Send:
         """Take a place in the order of sends; metadata and payload are the producer's from now on.
 
@@ -129,12 +131,14 @@ class Producer(ReconnectingHandler):
         that are set must grow. Buffers in parts must be of bytes ('B').
 
         `on_done` is called when the future has its outcome, unless that is to be cancelled: at once, even before this
-        returns, where the future's own callbacks wait for the event loop's next turn.
+        returns, where the future's own callbacks wait for the event loop's next turn. `alone`: nothing is written behind
+        it before it has its outcome.
         """
         future: asyncio.Future[Receipt] = self._loop.create_future()
         parts = (payload,) if isinstance(payload, bytes | bytearray | memoryview) else payload
         now = self._loop.time()
         send = Send(future, metadata, parts, num_messages, now, on_done)
+        send.alone = alone
         if self.closing:
             send.fail(self._failure or ClientClosed("the producer"))
             return send
@@ -147,6 +151,8 @@ class Producer(ReconnectingHandler):
                 self._set_late(True)
             elif not self._write(self._connection, send):
                 return send
+            elif alone:
+                self._barrier = send
         self._pending.append(send)
         return send
 
@@ -169,6 +175,10 @@ class Producer(ReconnectingHandler):
             send.cancelled = True
         self._fail_unwritten(SendCancelled())
         self._barrier = self._pending.last
+
+    def give_up_unwritten(self) -> None:
+        """What is not on its way to the broker fails: it would be stored without what is before it."""
+        self._fail_unwritten(ClientClosed("the producer"))
 
     def _fail_unwritten(self, error: PulsarError) -> None:
         if self._connection is not None and len(self._pending):
@@ -299,7 +309,7 @@ class Producer(ReconnectingHandler):
                 self._pending.remove(send)
                 continue
             room -= send.size
-            if room <= 0:
+            if room <= 0 or send.alone:
                 self._barrier = send
                 break
 

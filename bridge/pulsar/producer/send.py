@@ -22,6 +22,7 @@ class Send:
     """One entry on its way."""
 
     __slots__ = (
+        "alone",
         "cancelled",
         "connection",
         "future",
@@ -60,6 +61,7 @@ class Send:
         self.sent_at = 0.0
         self.connection: BrokerConnection | None = None  # on which it was written and an outcome may come
         self.maybe_stored = False  # written to a connection that was lost since
+        self.alone = False  # nothing is written behind it before it has its outcome
         self.cancelled = False  # it is not sent (again), whatever becomes of it
 
     @property

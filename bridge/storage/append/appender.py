@@ -151,6 +151,8 @@ class Appender:
         writer = self._writers.get(producer_id)
         if writer is None:  # dropped since `make_ready`, as its sends failed
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "an earlier batch of this producer has failed")
+        if writer.failed_epoch == epoch:  # it is about to be dropped
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "an earlier batch of this producer has failed")
         self._missing.check_order(self._topic, prepared.producer, writer.sequences, self._has_moved)
         batch = writer.sequences.check(epoch, sequence, prepared.record_count)
         known = writer.offset_of(batch) if batch.is_duplicate else None
@@ -242,8 +244,9 @@ class Appender:
         if prepared.message is not None:
             prepared.message.add_headers(metadata)
         pending.send = producer.enqueue(
-            metadata, prepared.data, prepared.record_count, partial(self._on_outcome, pending, producer)
-        )
+            metadata, prepared.data, prepared.record_count, partial(self._on_outcome, pending, producer),
+            alone=self._groups.is_risky(pending),
+        )  # fmt: skip
         if batch is None:
             give_up = partial(self._give_up, pending, producer)
             for one in pending.members or (pending,):
@@ -260,6 +263,8 @@ class Appender:
 
     def _note_outcome(self, whose: tuple[int, int, int], writer: Writer, offset: "asyncio.Future[int]") -> None:
         """Not now, if anything follows from it: the batch of a new epoch that ends the older one is not noted yet."""
+        if failed(offset):
+            writer.failed_epoch = whose[1]
         if writer.abandoned or failed(offset):
             asyncio.get_running_loop().call_soon(self._outcome_known, whose, writer, offset)
 
@@ -384,8 +389,13 @@ class Appender:
                 self._producer = None  # it is refused permanently; the next append opens another
             self._end.time_marks.note_failed(pending.entry.max_timestamp, maybe_stored=send.maybe_stored)
             self._fail(pending, error)
+            if len(pending.members) > 1 and pending.batch is not None and not producer.closing:
+                # its members come again: what waits behind them must not be stored first
+                producer.give_up_unwritten()
+                self._refuse(self._groups.take(producer), ClientClosed("the producer"))
             return
         pending.receipt = receipt = send.future.result()
+        self._groups.note_stored(len(pending.entry.data))
         if receipt.duplicate:  # its position is not in the order of the others in flight
             pending.drop_data()
             pending.send.payload = ()

@@ -82,6 +82,19 @@ class GroupCommit:
         self._max_bytes = max_bytes
         self._linger_seconds = linger_seconds
         self._groups: dict[Producer, OpenEntry] = {}
+        self._proven = 0  # bytes of the largest entry that was stored
+
+    def is_risky(self, pending: PendingAppend) -> bool:
+        """Whether a group may be above the topic's own limit, which nobody tells: none as large was stored yet.
+
+        Pulsar goes on behind what it refuses. What an idempotent producer has behind such a group would be stored
+        ahead of it, and its batches could never be stored then, each sound by itself.
+        """
+        return len(pending.members) > 1 and pending.batch is not None and len(pending.entry.data) > self._proven
+
+    def note_stored(self, size: int) -> None:
+        """An entry with so many bytes of records is stored."""
+        self._proven = max(self._proven, size)
 
     def add(self, pending: Member, producer: Producer, pace: Pace | None = None) -> None:
         """Send an append, now or with others; it takes its place among those of its producer before this returns.

@@ -47,6 +47,8 @@ class Writer:
         """The open client connections that have sent its batches."""
         self.abandoned = False
         """They are all lost: the name is released with the last outcome, for the client may use another bridge."""
+        self.failed_epoch = -1
+        """That of a batch that has failed: nothing more of it is sent by this writer, which is dropped a moment later."""
         self.last_answer: asyncio.Future[int] | None = None
         """The client's future of its newest batch."""
         self.sent_again: set[asyncio.Future[Receipt]] = set()
