@@ -116,3 +116,17 @@ async def test_an_entry_takes_the_offsets_that_the_broker_counts(bench: Bench, c
     assert await others(cold, 8) == [9, 10, 11, 12]
     assert await others(cold, 0) == expected
     assert not bench.gone, "no topic was taken for another one"
+
+
+@pytest.mark.parametrize("counted", [0, -1])
+async def test_an_entry_of_no_messages_by_its_command_stops_nobody(bench: Bench, counted: int) -> None:
+    """Pulsar stores it without an index (`ManagedLedgerInterceptorImpl.beforeAddEntry`)."""
+    topic = await bench.topic()
+    log = bench.log(topic)
+    assert await bench.append(log, prepared(1)) == [0]
+    await natively(bench, topic, MessageMetadata(), b"value", counted)
+    again = bench.log(topic)  # as after a restart: the entry is the last one
+    assert await again.latest() == 1
+    assert await bench.append(again, prepared(1)) == [1]
+    assert await offsets_from(again, 0) == [0, 1]
+    assert await offsets_from(bench.log(topic), 0) == [0, 1]
