@@ -92,7 +92,7 @@ class PartitionLog:
         self._search = Search(
             topic, storage.client, storage.admin, storage.metrics, make_maker(), self._index, storage.threads, signer
         )
-        duplicates = DuplicateFinder(topic, storage.client, self._search, signer, storage.far_searches)
+        duplicates = DuplicateFinder(topic, self._search, signer, storage.far_searches)
         self._appender = Appender(
             topic=topic,
             producer_name=storage.writer,

@@ -1,14 +1,13 @@
 """Finds in the log what was stored already: batches sent again whose receipts, or whose offsets, were lost."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 
 from bridge.codec import NO_PRODUCER, NO_TIMESTAMP
 from bridge.errors import BridgeError, KafkaError
 from bridge.kafka.error_codes import ErrorCode
-from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.types import EARLIEST, Entry, Position
 from bridge.storage import entries
 from bridge.storage.append.preparation import PreparedEntry
@@ -22,7 +21,6 @@ from bridge.telemetry import log
 _log = log.get(__name__)
 
 _SEARCH_TIMEOUT_SECONDS = 10.0  # for a batch far back in the log
-_RECEIVE_TIMEOUT_SECONDS = 1.0  # for an entry, before asking whether it is a marker, which no reader gets
 _NEAR_ENTRIES, _FAR_ENTRIES = 32, 2048  # entries looked back over
 
 
@@ -68,14 +66,12 @@ class DuplicateFinder:
     def __init__(
         self,
         topic: str,
-        client: PulsarClient,
         search: Search,
         signer: MarkSigner,
         far_searches: asyncio.Semaphore,
     ) -> None:
         """`far_searches` bounds how many searches go far back at once."""
         self._topic = topic
-        self._client = client
         self._search = search
         self._signer = signer
         self._far_searches = far_searches
@@ -120,7 +116,7 @@ class DuplicateFinder:
 
     async def first_matching(self, start: Position, wanted: Callable[[Entry], bool]) -> Entry | None:
         """The first entry behind `start` that is wanted; None when the last one stored by now is not."""
-        async with aclosing(self._behind(start)) as found:
+        async with aclosing(self._search.behind(start)) as found:
             async for entry in found:
                 if wanted(entry):
                     return entry
@@ -173,9 +169,11 @@ class DuplicateFinder:
             first = await self._search.find_offset(begin)
         at = begin
         if first is not None:
-            async with aclosing(self._behind(first.position.before)) as found:
+            async with aclosing(self._search.behind(first.position.before)) as found:
                 async for entry in found:
                     batch = self._search.make(entry)
+                    if batch is None:
+                        continue
                     if batch.base >= end:
                         break
                     if batch.next > at:
@@ -183,25 +181,6 @@ class DuplicateFinder:
                         at = batch.next
         if at < end:  # offsets that Pulsar has skipped
             marks.fill(NO_TIMESTAMP, at, end)
-
-    async def _behind(self, start: Position) -> AsyncGenerator[Entry, None]:
-        """The entries behind `start`, to the last one stored when this begins."""
-        reader = await self._client.reader(self._topic, start, inclusive=False)
-        try:
-            last = await reader.last_position()
-            position = start
-            while position < last:
-                try:
-                    async with asyncio.timeout(_RECEIVE_TIMEOUT_SECONDS):
-                        entry = await reader.receive()
-                except TimeoutError:
-                    if await self._search.markers.are_markers(position.after, last):
-                        return
-                    continue
-                position = entry.position
-                yield entry
-        finally:
-            await reader.close()
 
     def _scan(self, prepared: PreparedEntry) -> _SequenceScan:
         producer_id, epoch, first = prepared.producer

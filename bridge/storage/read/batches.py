@@ -292,14 +292,22 @@ class BatchMaker:
             else ChunkAssembler(limit, strangers.is_own_chunk, memory)
         )
 
-    def make_single(self, entry: Entry) -> Batch:
-        """The batch of an entry that was read by itself: a chunk has no record then, but it has its offsets."""
+    def make_single(self, entry: Entry) -> Batch | None:
+        """The batch of an entry that was read by itself: a chunk has no record then, but it has its offsets; None of an
+        entry without offsets."""
+        if self._has_no_offset(entry):
+            return None
         return self._chunk(entry, None) if is_chunk(entry.metadata) else self._batch(entry, entry.payload)
+
+    def _has_no_offset(self, entry: Entry) -> bool:
+        """Whether the broker has counted no message for a stranger's entry: the command that brought it named none, and
+        such entries get no index (`ManagedLedgerInterceptorImpl.beforeAddEntry`)."""
+        return entry.index is None and self._strangers is not None and self._strangers.pass_over(entry, "no index")
 
     def lacks_earlier(self, entry: Entry) -> bool:
         """Whether the reader's next entry is the last chunk of a message of which others were not read:
         `read_earlier` has to come first."""
-        return self._chunks.lacks_earlier(entry)
+        return entry.index is not None and self._chunks.lacks_earlier(entry)
 
     async def read_earlier(self, entry: Entry, read: EarlierChunks) -> None:
         """Take in the chunks before this last one, as far as they are still there."""
@@ -316,8 +324,11 @@ class BatchMaker:
             self._strangers.note(entry, str(error))
             return ()
 
-    def make(self, entry: Entry) -> Batch:
-        """The batch of the reader's next entry; a chunk has a record if it is the last, and all before it are read."""
+    def make(self, entry: Entry) -> Batch | None:
+        """The batch of the reader's next entry; a chunk has a record if it is the last, and all before it are read.
+        None of an entry without offsets."""
+        if self._has_no_offset(entry):
+            return None
         if is_chunk(entry.metadata):
             batch = self._chunk(entry, self._chunks.feed(entry))
         else:

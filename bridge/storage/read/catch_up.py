@@ -171,7 +171,7 @@ class CatchUpReader:
 
     def _add(self, entry: Entry) -> Batch | None:
         batch = self._maker.make(entry)
-        if batch.next <= self._wanted:
+        if batch is None or batch.next <= self._wanted:
             return None
         if batch.base == self._wanted:  # the first; what is before it ends there, or it would be that
             batch.follow(batch.base)

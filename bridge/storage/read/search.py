@@ -11,7 +11,8 @@ never too late. It is as far from the record itself as entries were in flight at
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
@@ -33,6 +34,12 @@ _CHUNKS_BACK: Final = (64, 1024, 16_384)
 """So many entries before the last chunk of a message are looked at for its others, if fewer do not hold them."""
 _CHUNK_SECONDS: Final = 10.0
 """How long the next of them may take."""
+_FIRST_BACK: Final = 64
+"""So many entries are looked at for the last one that has an offset,"""
+_FURTHER_BACK: Final = 16
+"""and then so many times as many."""
+_RECEIVE_SECONDS: Final = 1.0
+"""For an entry, before it is asked whether it is a marker, which no reader gets."""
 _MAX_UNSIGNED = 32
 """So many entries of others are read one by one, for one of the bridge's behind them."""
 DISORDER_MS = 10_000
@@ -171,30 +178,76 @@ class Search:
     async def read_batch(self, position: Position) -> Batch | None:
         """The entry at this position, or the first after it; None beyond the end.
 
-        The first after it is returned if the entry is trimmed, or is a marker.
+        The first after it is returned if the entry is trimmed, is a marker, or has no offset.
         """
         entry = await self._client.read_entry(self._topic, position, self.markers.are_markers)
-        return None if entry is None else self.index_entry(entry)
+        if entry is None:
+            return None
+        return self.index_entry(entry) or await self._first_behind(entry.position)
 
-    def make(self, entry: Entry) -> Batch:
-        """An entry's batch."""
+    async def _first_behind(self, position: Position) -> Batch | None:
+        """The first entry behind this one that has an offset: without one there may be any number."""
+        async with aclosing(self.behind(position)) as found:
+            async for entry in found:
+                batch = self.index_entry(entry)
+                if batch is not None:
+                    return batch
+        return None
+
+    async def behind(self, start: Position) -> AsyncGenerator[Entry, None]:
+        """The entries behind `start`, to the last one stored when this begins."""
+        reader = await self._client.reader(self._topic, start, inclusive=False)
+        try:
+            last = await reader.last_position()
+            position = start
+            while position < last:
+                try:
+                    async with asyncio.timeout(_RECEIVE_SECONDS):
+                        entry = await reader.receive()
+                except TimeoutError:
+                    if await self.markers.are_markers(position.after, last):
+                        return
+                    continue
+                position = entry.position
+                yield entry
+        finally:
+            await reader.close()
+
+    def make(self, entry: Entry) -> Batch | None:
+        """An entry's batch; None where it has no offset."""
         return self._maker.make_single(entry)
 
-    def index_entry(self, entry: Entry) -> Batch:
-        """An entry's batch; later searches may start from its position."""
+    def index_entry(self, entry: Entry) -> Batch | None:
+        """An entry's batch, from whose position later searches may start; None where it has no offset."""
         batch = self.make(entry)
-        self._index.add(batch.certain_from, (batch.position.ledger, batch.position.entry))
+        if batch is not None:
+            self._index.add(batch.certain_from, (batch.position.ledger, batch.position.entry))
         return batch
 
     async def last_batch(self, position: Position) -> Batch | None:
-        """The last entry up to this position that is no marker; None if there is none."""
+        """The last entry up to this position that is no marker, and has an offset; None if there is none."""
         if position == EARLIEST:
             return None
         batch = await self.read_batch(position)
         if batch is None:
             visible = await self.markers.last_visible(position)
-            batch = None if visible == EARLIEST else await self.read_batch(visible)
+            if visible != EARLIEST:
+                batch = await self.read_batch(visible) or await self._last_before(visible)
         return batch
+
+    async def _last_before(self, position: Position) -> Batch | None:
+        """The last entry before this one that has an offset; None if there is none."""
+        back = _FIRST_BACK
+        while True:
+            start, last = await self._back(position, back), None
+            async with aclosing(self.behind(start)) as found:
+                async for entry in found:
+                    if entry.position >= position:
+                        break
+                    last = self.index_entry(entry) or last
+            if last is not None or start == EARLIEST:
+                return last
+            back *= _FURTHER_BACK
 
     async def make_certain(self, batch: Batch) -> None:
         """Learn where it begins from the entry before it, if that is in the same ledger."""

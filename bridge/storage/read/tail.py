@@ -163,7 +163,9 @@ class Tail:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def _append(self, batch: Batch) -> None:
+    def _append(self, batch: Batch | None) -> None:
+        if batch is None:
+            return
         if batch.base < self.next:
             raise TopicRecreated(f"offset {batch.base} follows {self.next}")
         self.next = batch.next

@@ -135,7 +135,7 @@ class ClosedLogs:
                 if maker.lacks_earlier(entry):
                     await maker.read_earlier(entry, search.earlier_chunks)
                 batch = maker.make(entry)
-                if batch.next > offset:
+                if batch is not None and batch.next > offset:
                     await batch.convert(self._storage.threads)
                     yield StoredBatch(batch, by_kafka)
         finally:
