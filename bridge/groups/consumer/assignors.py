@@ -72,19 +72,21 @@ class _Uniform:
         taken = self._keep()
         for subscribers, topics in self._classes:
             self._fill(subscribers, [one for one in _partitions(topics) if one not in taken])
+        classes = self._given_by_class()
         moved = True
         while moved:  # each move makes loads more alike, so there is an end
-            moved = any([self._balance(*one) for one in self._classes])
+            moved = any([self._balance(own) for own in classes])
         return {member_id: assignment(sorted(given)) for member_id, given in self._given.items()}
 
     def _keep(self) -> set[TopicIdPartition]:
         """Let members keep what they had, as far as it exists and they want it."""
         taken: set[TopicIdPartition] = set()
         for subscribers, topics in self._classes:
-            ids = {one.id: one.partitions for one in topics}
             for member_id in subscribers:
-                for topic, numbers in self._members[member_id].had.items():
-                    kept = {(topic, number) for number in numbers if number < ids.get(topic, 0)} - taken
+                had = self._members[member_id].had
+                for topic in topics:
+                    numbers = had.get(topic.id, frozenset[int]())
+                    kept = {(topic.id, number) for number in numbers if number < topic.partitions} - taken
                     self._given[member_id] |= kept
                     taken |= kept
         return taken
@@ -97,15 +99,29 @@ class _Uniform:
             self._given[member_id].add(partition)
             heapq.heapreplace(emptiest, (load + 1, member_id))
 
-    def _balance(self, subscribers: tuple[str, ...], topics: list[TopicFacts]) -> bool:
-        ids = {one.id for one in topics}
-        own = {one: sorted(part for part in self._given[one] if part[0] in ids) for one in subscribers}
+    def _given_by_class(self) -> list[dict[str, list[TopicIdPartition]]]:
+        """What each subscriber of a class has of it: there may be as many classes as topics, so nothing is gone
+        through once for each."""
+        found: list[dict[str, list[TopicIdPartition]]] = []
+        class_of: dict[UUID, dict[str, list[TopicIdPartition]]] = {}
+        for subscribers, topics in self._classes:
+            found.append({one: [] for one in subscribers})
+            class_of |= {topic.id: found[-1] for topic in topics}
+        for member_id, given in self._given.items():
+            for partition in given:
+                class_of[partition[0]][member_id].append(partition)
+        return found
+
+    def _balance(self, own: dict[str, list[TopicIdPartition]]) -> bool:
         moved = False
         while True:
-            fullest = max((one for one in subscribers if own[one]), key=self._load, default=None)
-            emptiest = min(subscribers, key=self._load)
+            fullest = max((one for one in own if own[one]), key=self._load, default=None)
+            emptiest = min(own, key=self._load)
             if fullest is None or self._load(fullest) - self._load(emptiest) <= 1:
                 return moved
+            if not moved:
+                for partitions in own.values():
+                    partitions.sort()
             partition = own[fullest].pop()
             own[emptiest].append(partition)
             self._given[fullest].remove(partition)

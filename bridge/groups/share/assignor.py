@@ -41,11 +41,12 @@ def _pairs(
 ) -> list[tuple[str, TopicIdPartition]]:
     if not subscribers or not partitions:
         return []
+    topics = sorted({topic for topic, _ in partitions})  # no others: there may be as many classes as topics
     had: list[tuple[str, TopicIdPartition]] = [
         (member_id, (topic, number))
         for member_id in subscribers
-        for topic, numbers in sorted(members[member_id].had.items())
-        for number in sorted(numbers)
+        for topic in topics
+        for number in sorted(members[member_id].had.get(topic, ()))
     ]
     if len(partitions) >= len(subscribers):
         spread = _spread(partitions, subscribers, [(partition, member_id) for member_id, partition in had])

@@ -1,7 +1,9 @@
 """What the assignors of the new consumer protocol promise."""
 
+import random
 import uuid
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from bridge.groups.consumer.assignors import ASSIGNORS, Assignor, Subscriber, by_range, uniformly
 from bridge.groups.consumer.model import Assignment, TopicFacts
+from bridge.groups.share.assignor import simple
 
 TOPICS = {name: TopicFacts(uuid.UUID(int=number), 0) for number, name in enumerate("abcd", 1)}
 IDS = {name: topic.id for name, topic in TOPICS.items()}
@@ -124,3 +127,32 @@ def test_a_member_of_many_may_get_nothing() -> None:
     for assign in ASSIGNORS.values():
         given = assign(_members("m", "n", "o"), _topics(a=2))
         assert sorted(len(one) for one in given.values()) == [0, 1, 1]
+
+
+class _Counted(dict[uuid.UUID, frozenset[int]]):
+    """What a member had, and how many of its topics were looked at."""
+
+    looks = 0
+
+    def items(self) -> Any:
+        type(self).looks += len(self)
+        return super().items()
+
+    def get(self, *asked: Any) -> Any:
+        type(self).looks += 1
+        return super().get(*asked)
+
+
+@pytest.mark.parametrize("assign", [uniformly, simple])
+def test_members_with_other_topics_each_do_not_hold_the_event_loop(
+    assign: Assignor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each topic has other subscribers than the rest; 12 members of 1,000 topics held the loop for seconds."""
+    monkeypatch.setattr(_Counted, "looks", 0)
+    chance = random.Random(1)
+    topics = {f"t{number}": TopicFacts(uuid.UUID(int=number + 1), 1) for number in range(200)}
+    wanted = {f"m{number}": frozenset(chance.sample(sorted(topics), 100)) for number in range(9)}
+    had = assign({one: Subscriber(one, None, names) for one, names in wanted.items()}, topics)
+    members = {one: Subscriber(one, None, names, _Counted(had[one])) for one, names in wanted.items()}
+    assert assign(members, topics) == had
+    assert _Counted.looks <= 2 * len(members) * len(topics)
