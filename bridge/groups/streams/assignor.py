@@ -46,6 +46,8 @@ class _Process:
     def __init__(self, process_id: str) -> None:
         self.id = process_id
         self.members: list[str] = []
+        self.by_load: list[tuple[int, int, str]] = []
+        """A heap of its members by load and place, with some that are past."""
         self.tasks: set[Task] = set()
         self.key = (0, 0.0, process_id)
         """Processes with the least come first: the tasks of the emptiest member, then those for each member."""
@@ -60,7 +62,10 @@ class _Sticky:
         self._processes: dict[str, _Process] = {}
         for member_id in self._load:
             process_id = members[member_id].process_id
-            self._processes.setdefault(process_id, _Process(process_id)).members.append(member_id)
+            process = self._processes.setdefault(process_id, _Process(process_id))
+            process.by_load.append((0, len(process.members), member_id))
+            process.members.append(member_id)
+        self._place = {one: place for process in self._processes.values() for _, place, one in process.by_load}
         self._by_key = sorted(process.key for process in self._processes.values())  # a heap, with some that are past
         self._had_active = {task: one for one in self._load for task in members[one].had.active}
         self._had_copy: dict[Task, list[str]] = {}
@@ -97,9 +102,9 @@ class _Sticky:
         return self._had_copy.get(task, ())
 
     def _neighbours(self, task: Task) -> Iterable[str]:
-        """All members of the processes that have had the task."""
+        """The emptiest members of the processes that have had the task: there may be very many others."""
         processes = {self._members[one].process_id for one in (*self._former(task), *self._holders(task))}
-        return [one for process_id in sorted(processes) for one in self._processes[process_id].members]
+        return [self._emptiest(self._processes[process_id]) for process_id in sorted(processes)]
 
     def _give_where_there_is_room(self, task: Task, candidates: Iterable[str]) -> bool:
         # so many members may have one more than the fewest
@@ -147,7 +152,7 @@ class _Sticky:
             return False
         self._standby[member_id].remove(task)
         own.tasks.remove(task)
-        self._load[member_id] -= 1
+        self._change_load(member_id, -1)
         self._weigh(own)
         self._give(task, self._emptiest(process), self._standby)
         return True
@@ -158,11 +163,17 @@ class _Sticky:
         return self._processes[self._members[member_id].process_id]
 
     def _emptiest(self, process: _Process) -> str:
-        return min(process.members, key=self._load.__getitem__)
+        while process.by_load[0][0] != self._load[process.by_load[0][2]]:
+            heapq.heappop(process.by_load)
+        return process.by_load[0][2]
+
+    def _change_load(self, member_id: str, by: int) -> None:
+        self._load[member_id] += by
+        heapq.heappush(self._process(member_id).by_load, (self._load[member_id], self._place[member_id], member_id))
 
     def _give(self, task: Task, member_id: str, to: dict[str, set[Task]]) -> None:
         to[member_id].add(task)
-        self._load[member_id] += 1
+        self._change_load(member_id, 1)
         process = self._process(member_id)
         process.tasks.add(task)
         self._weigh(process)
