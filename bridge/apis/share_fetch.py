@@ -35,7 +35,7 @@ from bridge.storage.read.log_end import LogEnd
 from bridge.telemetry.record_counts import sent
 
 _READ_SECONDS: Final = 2.0
-"""For the first records that are not in memory."""
+"""For the first records that are not in memory, of all partitions together."""
 _MOST_WAIT_SECONDS: Final = 60.0
 BATCH_OPTIMIZED, RECORD_LIMIT = range(2)
 """Modes in which records are acquired: whole batches, or `max_records` at most (Kafka's `ShareAcquireMode`)."""
@@ -254,19 +254,22 @@ async def _look(
     """Acquire what is there; whether there is anything to tell. What had records is read last the next time."""
     left = min(request.max_bytes, broker.settings.kafka.max_fetch_bytes, session.remaining_response_bytes())
     most, is_strict = request.max_records, request.share_acquire_mode == RECORD_LIMIT
+    until = loop_time() + _READ_SECONDS
     for place, one in list(led.items()):
         if left <= 0 or most <= 0:
             break
         part = parts[place]
         try:
             part.found = await one.acquire(
-                found.member_id, most, max(left, 1), _READ_SECONDS, lambda: found.is_open, is_strict=is_strict
-            )
+                found.member_id, most, max(left, 1), _READ_SECONDS, lambda: found.is_open, is_strict=is_strict,
+                until=until,
+            )  # fmt: skip
         except KafkaError as error:
             part.error = error.bare()
             del led[place]
             continue
         if part.found is not None:
+            until = 0.0  # its locks run: what is slow is read for the next request
             left -= sum(map(len, part.found.records))
             most -= sum(acquired.last - acquired.first + 1 for acquired in part.found.acquired)
             if place in found.partitions:

@@ -137,6 +137,10 @@ class LedPartition:
         self._timer: asyncio.TimerHandle | None = None
         self._again: asyncio.TimerHandle | None = None
         self._reading = asyncio.Lock()
+        self._read_task: asyncio.Task[list[bytes]] | None = None  # of the log, where memory does not have it
+        self._read_at: tuple[int, bool] = (-1, False)  # from where, and whether of committed records alone
+        self._read_until = -inf  # loop time up to which it is waited for, by whomever
+        self._is_read_left = False  # nobody has waited for its end
 
     @property
     def limits(self) -> Limits:
@@ -189,7 +193,7 @@ class LedPartition:
         if self._error is not None:
             return
         self._error = error.bare()
-        for timer in (self._timer, self._again, self._confirming):
+        for timer in (self._timer, self._again, self._confirming, self._read_task):
             if timer is not None:
                 timer.cancel()
         saying, self._saying = self._saying, []
@@ -229,12 +233,12 @@ class LedPartition:
 
     async def acquire(
         self, member: str, most: int, max_bytes: int, timeout_seconds: float, is_wanted: Callable[[], bool],
-        *, is_strict: bool = False,
+        *, is_strict: bool = False, until: float = inf,
     ) -> Found | None:  # fmt: skip
         """Give a member what can be had; None: nothing at present, `add_waiter` tells when to look again.
 
         `most`: about how many records, or how many at most where `is_strict`; `is_wanted`: asked when the records are
-        there. KafkaError of reading.
+        there; `until`: loop time up to which records that are not in memory are waited for. KafkaError of reading.
         """
         async with self._reading:
             while True:
@@ -243,7 +247,7 @@ class LedPartition:
                 self._expire_now()
                 self._state.move_start(self.log.known_start)
                 position = self._state.position(limits)
-                read = [] if position is None else await self._read(position, max_bytes, timeout_seconds)
+                read = [] if position is None else await self._read(position, max_bytes, timeout_seconds, until)
                 self._check()
                 is_doubted = self._confirmed_at == -inf and not self._is_confirmed()  # perhaps another state has more
                 if is_doubted or not read or position is None or not is_wanted() or not self._is_confirmed():
@@ -286,11 +290,39 @@ class LedPartition:
                 return found.offset
         return await self.log.latest(committed=self._is_committed)
 
-    async def _read(self, position: int, max_bytes: int, timeout_seconds: float) -> list[bytes]:
+    async def _read(self, position: int, max_bytes: int, timeout_seconds: float, until: float) -> list[bytes]:
         committed, max_bytes = self._is_committed, min(max_bytes, _READ_BYTES)
         found = self.log.read_nowait(position, max_bytes, committed=committed)
         if found is not None:
             return found
+        task, where = self._read_task, (position, committed)
+        if task is not None and self._read_at != where:
+            task.cancel()
+            task = None
+        if task is None:
+            reading = self._read_stored(position, max_bytes, timeout_seconds, committed)
+            task = self._read_task = asyncio.get_running_loop().create_task(reading, name="read a share partition")
+            self._read_at, self._read_until = where, loop_time() + timeout_seconds
+            self._is_read_left = False
+            task.add_done_callback(self._has_read)
+        # it goes on by itself: one partition that Pulsar does not answer for keeps no other from its member
+        await asyncio.wait((task,), timeout=max(min(until, self._read_until) - loop_time(), 0))
+        if not task.done():
+            self._is_read_left = True
+            return []
+        return [] if task.cancelled() else task.result()  # cancelled: the partition was closed
+
+    def _has_read(self, task: "asyncio.Task[list[bytes]]") -> None:
+        retrieve_exception(task)
+        if self._read_task is task:
+            self._read_task = None
+            is_found = not task.cancelled() and (task.exception() is not None or bool(task.result()))
+            if is_found and self._is_read_left:  # who has given it up finds it in memory, or asks again
+                self._wake()
+
+    async def _read_stored(
+        self, position: int, max_bytes: int, timeout_seconds: float, committed: bool
+    ) -> list[bytes]:
         try:
             return await self.log.read(position, max_bytes, timeout_seconds, committed=committed)
         except KafkaError as error:

@@ -8,7 +8,7 @@ from uuid import UUID
 from bridge.errors import KafkaError
 from bridge.groups.configs import GroupConfigs
 from bridge.kafka.error_codes import ErrorCode
-from bridge.runtime.futures import wait_shared
+from bridge.runtime.futures import loop_time, retrieve_exception, wait_shared
 from bridge.shares.partition import LedPartition, Name, RangeBudget, Surroundings
 from bridge.shares.persister import Persister
 from bridge.shares.sessions import ShareSessions
@@ -16,6 +16,8 @@ from bridge.storage.partition import PartitionLog
 from bridge.telemetry.metrics import ShareMetrics
 
 _LOST: Final = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "another node leads the partition")
+_OPENING: Final = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the share partition is being opened")
+_OPEN_SECONDS: Final = 2.0
 _CHANGED: Final = KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the state of the share partition was changed")
 
 
@@ -32,10 +34,13 @@ class Shares:
         self.sessions = ShareSessions(metrics)
         self._around = Surroundings(persister, configs, metrics, RangeBudget(metrics.ranges))
         self._led: dict[Name, LedPartition] = {}
-        self._opening: dict[Name, tuple[LedPartition, asyncio.Task[None]]] = {}
+        self._opening: dict[Name, tuple[LedPartition, asyncio.Task[None], float]] = {}
 
     async def led(self, name: Name, log: PartitionLog, epoch: int) -> LedPartition:
-        """The share partition, whose log this is; KafkaError as consumers are told it."""
+        """The share partition, whose log this is; KafkaError as consumers are told it.
+
+        COORDINATOR_NOT_AVAILABLE where it is not open yet two seconds after that was begun: others wait with it.
+        """
         found = self._led.get(name)
         if found is not None and self._is_older(found, epoch):  # another node has led it since
             found.close(_CHANGED)
@@ -44,9 +49,13 @@ class Shares:
             opening = self._opening.get(name)
             if opening is None:
                 led = LedPartition(name, log, epoch, self._around, self._closed)
-                opening = led, asyncio.get_running_loop().create_task(self._open(led), name="open share")
-                self._opening[name] = opening
-            found, opened = opening
+                opened = asyncio.get_running_loop().create_task(self._open(led), name="open share")
+                opened.add_done_callback(retrieve_exception)
+                opening = self._opening[name] = led, opened, loop_time() + _OPEN_SECONDS
+            found, opened, until = opening
+            await asyncio.wait((opened,), timeout=max(until - loop_time(), 0))
+            if not opened.done():
+                raise _OPENING.bare()
             await wait_shared(opened, _CHANGED.bare())
             if self._is_older(found, epoch):
                 raise _CHANGED.bare()
@@ -65,7 +74,7 @@ class Shares:
 
     def doubt(self, group_id: str) -> None:
         """A member begins to read: it is given nothing by a state that was altered before it has joined."""
-        for led in (*self._led.values(), *(opening for opening, _ in self._opening.values())):
+        for led in (*self._led.values(), *(opening for opening, *_ in self._opening.values())):
             if led.name.group_id == group_id:
                 led.doubt()
 
