@@ -181,7 +181,7 @@ class GroupCoordinator:
         """A ConsumerGroupHeartbeat; its answer comes when it is stored. KafkaError at once."""
         if request.regex:
             await self._consumer.check_pattern(request.regex)
-        size = self._consumer.check_size(request)
+        self._consumer.check_size(request)
         joins = request.epoch == JOINING
         loaded = self._consumer.loaded.get(group_id) or await self._find_consumer(group_id, create=joins)
         if loaded is None and not request.leaves:
@@ -191,18 +191,18 @@ class GroupCoordinator:
                 raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {request.member_id} has to join again.")
         if loaded is None:
             raise self.consumer_group_not_found(group_id, "Group" if request.leaves else "Consumer group")
-        return await self._consumer.heartbeat(loaded, request, size, viewer)
+        return await self._consumer.heartbeat(loaded, request, viewer)
 
     # ---- share groups ------------------------------------------------------------------------------------------------
 
     async def share_heartbeat(self, group_id: str, request: MemberHeartbeat) -> "asyncio.Future[HeartbeatAnswer]":
         """A ShareGroupHeartbeat; its answer comes when it is stored. KafkaError at once."""
-        size = self._share.check_size(request)
+        self._share.check_size(request)
         joins = request.epoch == JOINING
         loaded = self._share.loaded.get(group_id) or await self._find_share(group_id, create=joins)
         if loaded is None:
             raise self.share_group_not_found(group_id, "Group" if request.leaves else "Share group")
-        return await self._share.heartbeat(loaded, request, size, ALL_CLIENTS)
+        return await self._share.heartbeat(loaded, request, ALL_CLIENTS)
 
     async def share_snapshot(self, group_id: str) -> GroupSnapshot:
         """The group as far as it is stored; GROUP_ID_NOT_FOUND."""

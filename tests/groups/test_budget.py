@@ -7,6 +7,7 @@ from bridge.groups.classic.events import Joined, Sync
 from bridge.kafka.error_codes import ErrorCode
 from tests.groups.classic.bench import Bench
 from tests.groups.clock import settle
+from tests.groups.consumer.bench import Bench as ConsumerBench
 
 
 async def test_a_member_may_not_say_too_much() -> None:
@@ -63,5 +64,35 @@ async def test_assignments_count_as_well_and_are_given_back() -> None:
             await sync(bench, f"g{taken}", joined, bytes(1_000_000))
     assert refused.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert 120 <= taken <= 134
+    bench.groups.unload(lambda group_id: True)
+    assert bench.metrics.metadata_bytes.value == 0
+
+
+_NAME = "n" * 30_000
+"""A client's id, which Kafka's format lets be so long."""
+
+
+async def test_ids_that_are_given_out_count_and_are_given_back() -> None:
+    """A member's id begins with its client's; 5,000 of a group, and any number of groups, took 160 MB each."""
+    bench = Bench()
+    taken = 0
+    with pytest.raises(KafkaError) as refused:
+        for taken in range(5_000):
+            await bench.join(group_id=f"g{taken % 2}", new_id=f"{_NAME}-{taken}", id_required=True)
+    assert refused.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert 120_000_000 < bench.metrics.metadata_bytes.value <= 134_217_728
+    await bench.clock.advance(11)
+    assert bench.metrics.metadata_bytes.value == 0
+
+
+@pytest.mark.parametrize("topics", [frozenset(), frozenset("t")])
+async def test_names_of_members_with_epochs_count_and_are_given_back(topics: frozenset[str]) -> None:
+    bench = ConsumerBench()
+    for number in range(10):
+        await bench.joined(f"{_NAME}{number}", topics=topics, client_id=_NAME, rack_id=_NAME)
+    assert bench.metrics.metadata_bytes.value > 10 * 3 * len(_NAME)
+    beat = await bench.joined(f"{_NAME}9", topics=topics, client_id="c", rack_id="r")
+    assert beat.epoch > 0
+    assert bench.metrics.metadata_bytes.value < 10 * 3 * len(_NAME)
     bench.groups.unload(lambda group_id: True)
     assert bench.metrics.metadata_bytes.value == 0

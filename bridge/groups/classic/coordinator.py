@@ -92,7 +92,7 @@ class ClassicGroups:
             raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT)
         if len(request.protocols) > MAX_PROTOCOLS:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"a member may name {MAX_PROTOCOLS} protocols")
-        self._budget.check(metadata_bytes(request.protocols))
+        self._budget.check(metadata_bytes(request.protocols) + len(request.new_id))
 
     def check_sync(self, request: Sync) -> None:
         """Raise the KafkaError that a SyncGroup gets whatever the group is."""
@@ -222,7 +222,7 @@ class ClassicGroups:
     def _carry_out(self, loaded: LoadedClassicGroup) -> None:
         group = loaded.group
         is_dead = group.state is ClassicGroupState.DEAD  # its timer was due, or its last write ended
-        self._count(loaded, 0 if is_dead else GROUP_BYTES + group.members.size)
+        self._count(loaded, 0 if is_dead else GROUP_BYTES + group.members.size + group.sessions.size)
         for effect in group.take_effects():
             if isinstance(effect, Save):
                 self._save(loaded, effect.number, effect.record)

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from bridge.errors import KafkaError
 from bridge.groups.classic.events import Join, Joined, Leave, Sync, Synced
-from bridge.groups.classic.members import metadata_bytes
 from bridge.groups.classic.records import GroupRecord
 from bridge.groups.classic.records import encode as encode_classic
 from bridge.groups.configs import CONSUMER_SESSION
@@ -55,7 +54,7 @@ class ConsumerGroups(SubscribedGroups[ConsumerGroup]):
         heartbeat = migration.heartbeat_of(request, loaded.group.snapshot.view)
         if not request.member_id and request.instance_id is None and request.id_required:
             return Joined(ErrorCode.MEMBER_ID_REQUIRED, request.new_id)
-        joined = await (await self.heartbeat(loaded, heartbeat, metadata_bytes(request.protocols), ALL_CLIENTS))
+        joined = await (await self.heartbeat(loaded, heartbeat, ALL_CLIENTS))
         protocol = request.protocols[0][0]
         return Joined(ErrorCode.NONE, joined.member_id, joined.epoch, consumer_protocol.TYPE, protocol)
 

@@ -314,29 +314,38 @@ class EpochGroups(Generic[G]):
 class SubscribedGroups(EpochGroups[Subscribed]):
     """Groups whose members subscribe to topics."""
 
-    def check_size(self, request: MemberHeartbeat) -> int:
-        """What the request's subscription takes in memory; KafkaError if that is too much."""
-        size = subscription_bytes(request.topics, request.regex)
+    def check_size(self, request: MemberHeartbeat) -> None:
+        """Raise KafkaError if what the request says of its member takes too much memory."""
+        size = subscription_bytes(request.topics, request.regex) + len(request.rack_id or "")
+        if request.epoch == JOINING:  # any other says nothing new by them
+            size += len(request.member_id) + len(request.instance_id or "") + len(request.client_id)
         self._budget.check(size)
-        return size
 
     async def heartbeat(
-        self, loaded: LoadedGroup[Subscribed], request: MemberHeartbeat, size: int, viewer: Viewer
+        self, loaded: LoadedGroup[Subscribed], request: MemberHeartbeat, viewer: Viewer
     ) -> "asyncio.Future[HeartbeatAnswer]":
-        """A heartbeat; its answer comes when it is stored. `size`: of its subscription."""
+        """A heartbeat; its answer comes when it is stored."""
         subscribes = request.epoch == JOINING or request.topics is not None or request.regex is not None
         subscribes = subscribes or loaded.group.has_other_viewer(request)
         if request.leaves or not (subscribes or self._should_look(loaded, viewer)):
-            return self._do(loaded, lambda group, now: group.heartbeat(request, None, now))
+            return self._take(loaded, request, None)
         try:
             async with loaded.looking:  # one after another: an older look must not follow a newer one
                 view = await self._look(loaded, request, subscribes, viewer)
-                answer = self._do(loaded, lambda group, now: group.heartbeat(request, view, now))
-                if not loaded.gone:
-                    loaded.sizes.set(request.member_id, size)
-                return answer
+                return self._take(loaded, request, view)
         finally:
             self._drop_if_never_joined(loaded)
+
+    def _take(
+        self, loaded: LoadedGroup[Subscribed], request: MemberHeartbeat, view: View | None
+    ) -> "asyncio.Future[HeartbeatAnswer]":
+        """Let the group have the heartbeat, and count what it knows of the member then."""
+        before = loaded.group.snapshot.members.get(request.member_id)
+        answer = self._do(loaded, lambda group, now: group.heartbeat(request, view, now))
+        member = loaded.group.snapshot.members.get(request.member_id)
+        if member is not None and member is not before and not loaded.gone:
+            loaded.sizes.set(member.id, _size(member))
+        return answer
 
     def _should_look(self, loaded: LoadedGroup[Subscribed], viewer: Viewer) -> bool:
         """Whether what is known of its topics is old, and nobody looks at them."""
@@ -365,7 +374,8 @@ class SubscribedGroups(EpochGroups[Subscribed]):
 
 def _size(member: ConsumerMember) -> int:
     terms = () if member.classic is None else member.classic.protocols
-    return subscription_bytes(member.topics, member.regex) + metadata_bytes(terms)
+    names = (member.id, member.instance_id, member.rack_id, member.client_id, member.client_host)
+    return subscription_bytes(member.topics, member.regex) + metadata_bytes(terms) + sum(len(one or "") for one in names)
 
 
 def answer_all(waiting: "Iterable[Waiting]") -> None:
