@@ -37,6 +37,8 @@ from bridge.telemetry.record_counts import sent
 _READ_SECONDS: Final = 2.0
 """For the first records that are not in memory, of all partitions together."""
 _MOST_WAIT_SECONDS: Final = 60.0
+_UNKNOWN_TO_SHARE_CONSUMERS: Final = frozenset((ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE))
+"""Which other consumers know (`ShareFetchCollector.handleInitializeErrors`): they end the program's poll."""
 BATCH_OPTIMIZED, RECORD_LIMIT = range(2)
 """Modes in which records are acquired: whole batches, or `max_records` at most (Kafka's `ShareAcquireMode`)."""
 
@@ -300,6 +302,8 @@ def _answer(parts: dict[Place, _Partition], lock_ms: int, hints: LeaderHints) ->
 def _partition(index: int, part: _Partition, hints: LeaderHints) -> PartitionData:
     told = part.error if _is_told(part.error) else None
     code = ErrorCode.NONE if told is None else fetch_error(told.code)
+    if code in _UNKNOWN_TO_SHARE_CONSUMERS:
+        code = ErrorCode.UNKNOWN_SERVER_ERROR
     not_stored = part.acknowledge_error
     acknowledge_code = ErrorCode.NONE if not_stored is None else not_stored.code
     answer = PartitionData(

@@ -326,9 +326,11 @@ class LedPartition:
         try:
             return await self.log.read(position, max_bytes, timeout_seconds, committed=committed)
         except KafkaError as error:
-            start = await self.log.earliest() if error.code == ErrorCode.OFFSET_OUT_OF_RANGE else -1
-            if start <= position:
+            if error.code != ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise
+            start = await self.log.earliest()
+            if start <= position:  # offsets were altered to beyond the end: as in Kafka there is nothing yet
+                return []
             self._state.move_start(start)
             return await self.log.read(start, max_bytes, timeout_seconds, committed=committed)
 
