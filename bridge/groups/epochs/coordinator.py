@@ -239,6 +239,8 @@ class EpochGroups(Generic[G]):
         """Store the group as it is now, unless a write is under way."""
         if loaded.writing or not (loaded.waiting or loaded.group.snapshot is not loaded.stored):
             return
+        if loaded.gone:  # it may be of another type by now, whose records these would stand behind
+            return
         if self._turns(loaded):
             return
         after, group_id = loaded.group.snapshot, loaded.group.id
