@@ -112,8 +112,9 @@ class Journal:
         """For how many seconds a receipt has been due while none has come."""
         return self._loop.time() - self._progress_at if self._in_flight else 0.0
 
-    def write(self, records: Sequence[Record], *, together: bool) -> Stored:
-        """Take a place in the order. `together`: in one entry or not at all; RecordTooLarge where that is too small.
+    def write(self, records: Sequence[Record], *, together: bool, spare: int = 0) -> Stored:
+        """Take a place in the order. `together`: in one entry or not at all; RecordTooLarge where that is too small,
+        also where it has not so many bytes to `spare`.
 
         Cancelling the futures takes nothing back.
         """
@@ -122,7 +123,7 @@ class Journal:
             stored.settle()
             return stored
         parts = self._parts(stored, records)
-        if together and (len(parts) > 1 or parts[0].size > self._limit):
+        if together and (len(parts) > 1 or parts[0].size + spare > self._limit):
             raise self._translate(RecordTooLarge("the records do not fit into one entry"))
         self._last = stored.done
         stored.left = len(parts)

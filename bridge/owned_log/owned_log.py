@@ -132,12 +132,13 @@ class OwnedLog:
         """
         return self.slots[slot].write(records)
 
-    def store(self, slot: int, records: Sequence[Record]) -> Stored:
+    def store(self, slot: int, records: Sequence[Record], spare: int = 0) -> Stored:
         """As `write`, but all records are stored in one entry or none is, and it is told when their outcome is known.
 
-        Raises RecordTooLarge, too: nothing is written where they do not fit into one entry.
+        Raises RecordTooLarge, too: nothing is written where they do not fit into one entry with so many bytes to
+        `spare`.
         """
-        return self.slots[slot].store(records)
+        return self.slots[slot].store(records, spare)
 
     async def read(self, slot: int, make: Callable[[], CopyT]) -> CopyT:
         """A copy of a slot, whoever owns it: all that was acknowledged before the call is in it.

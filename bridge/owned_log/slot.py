@@ -155,9 +155,9 @@ class Slot:
         """Store records in the order of the calls; raises as `check`, and when too much waits already."""
         return self._journal().write(records, together=False).done
 
-    def store(self, records: Sequence[Record]) -> Stored:
-        """The same, in one entry; raises RecordTooLarge as well."""
-        return self._journal().write(records, together=True)
+    def store(self, records: Sequence[Record], spare: int = 0) -> Stored:
+        """The same, in one entry, which has so many bytes to `spare`; raises RecordTooLarge as well."""
+        return self._journal().write(records, together=True, spare=spare)
 
     def _journal(self) -> Journal:
         """Where to write; raises as `write`."""

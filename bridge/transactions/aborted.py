@@ -17,6 +17,10 @@ from bridge.transactions.records import BLOCK_SIZE, AbortedKey, AbortedRecord, B
 
 MOST_ALONE: Final = 8
 """So many of a block are stored alone."""
+_MOST_MERGED: Final = 512
+_MOST_BLOCK_BYTES: Final = 128 * 1024
+"""Of a block's record. A larger one may not fit into an entry together with the decision, which then could never be
+stored: so what names so much stays alone."""
 _ALONE: Final = Struct("<HQQ")
 
 
@@ -133,11 +137,12 @@ class AbortedRecords:
         """
         key, _ = records.block_of(identity)
         alone = self._alone_in(_packed(key))
-        if identity not in alone and len(alone) >= self._most_alone:
+        if identity not in alone and self._may_merge(len(alone)):
             merged = self._merged(key, {**alone, identity: value})
-            if merged is not None:
+            block = None if merged is None else records.encode_block(merged)
+            if block is not None and len(block) <= _MOST_BLOCK_BYTES:
                 deleted: list[tuple[str, bytes | None]] = [(records.aborted_key(each), None) for each in alone]
-                return [(records.block_key(key), records.encode_block(merged)), *deleted]
+                return [(records.block_key(key), block), *deleted]
         return [(records.aborted_key(identity), value)]
 
     def value(self, key: AbortedKey | BlockKey) -> bytes | None:
@@ -165,6 +170,10 @@ class AbortedRecords:
             key.identity(bit): records.joined_aborted(decided_ms, names[number])
             for bit, decided_ms, number in _ALONE.iter_unpack(data)
         }
+
+    def _may_merge(self, alone: int) -> bool:
+        """Whether so many that are stored alone are to be merged: where that has failed, not again for each one more."""
+        return self._most_alone <= alone <= _MOST_MERGED and not alone % max(self._most_alone, 1)
 
     def _merged(self, key: BlockKey, alone: Mapping[Identity, bytes]) -> AbortedRecord | None:
         """One record in place of the block's; None if one of them is of a later version."""

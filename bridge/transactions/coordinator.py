@@ -42,10 +42,18 @@ _log = log.get(__name__)
 _TIME_OUT_SECONDS: Final = 1.0
 """Between two looks for transactions that are open for too long."""
 _EXPIRY_SECONDS: Final = 3600.0
+_MOST_ABORT_BYTES: Final = 1024
+"""Of the entry of an abort, but for its id and for what its transaction names."""
 
 _Asked: TypeAlias = Change | Literal[NeedsProducerId.NEEDS_PRODUCER_ID]
 _Ask: TypeAlias = Callable[[TransactionRecord | None, int | None], _Asked]
 """What a request leads to, by the id's record and a new producer id where one is needed."""
+
+
+def _spare(transactional_id: str) -> int:
+    """What the entry that aborts a transaction may have more than the one that has added the last to it: the record of
+    the id once more, as it is with nothing in it, and the longest key of an aborted one."""
+    return 4 * len(transactional_id) + _MOST_ABORT_BYTES
 
 
 class _Line:
@@ -327,7 +335,8 @@ class Coordinator:
         return [*map(Record._make, held.to_store(change.aborted, value)), *entry]
 
     async def _store(self, line: _Line, entry: Sequence[Record], tip: TransactionRecord | None) -> None:
-        stored = self._log.store(line.slot, entry)
+        spare = 0 if tip is None or tip.status is not Status.OPEN else _spare(line.transactional_id)
+        stored = self._log.store(line.slot, entry, spare)
         line.tip, line.last = tip, stored.done
         line.unsettled += 1
         stored.settled.add_done_callback(partial(self._settled, line))

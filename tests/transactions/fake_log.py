@@ -98,7 +98,7 @@ class FakeLog(OwnedLog):
         if slot in self.not_owned:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
 
-    def store(self, slot: int, records: Sequence[Record]) -> Stored:
+    def store(self, slot: int, records: Sequence[Record], spare: int = 0) -> Stored:
         self.check(slot)
         if len(records) > self.limit:
             raise KafkaError(ErrorCode.INVALID_REQUEST)
