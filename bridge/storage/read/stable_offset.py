@@ -111,17 +111,21 @@ class StableOffset:
 
         Whose outcome any node has answered before the call holds it no more.
         """
+        # what comes behind it from now on may be of a transaction that is not known here before this returns
+        end = self._end.offset
         await self._confirmed()
         named = self._outcomes.open_in(self._topic_id, self._partition)
-        unknown = [one for one in named if one.first is None]
-        known, self._found = self._found, {}
-        for one in unknown:
-            first = known.get(one.transaction)
-            if first is None:
+        found = dict[Transaction, int]()
+        for transaction in [one.transaction for one in named if one.first is None and one.transaction in self._found]:
+            found[transaction] = self._found[transaction]
+        for one in named:
+            if one.first is None and one.transaction not in found:
                 batch = await self._search.find_published(one.begun_ms - _CLOCKS_MS)
-                first = self._end.offset if batch is None else batch.certain_from
-            self._found[one.transaction] = first
-        return self.offset
+                found[one.transaction] = end if batch is None else batch.certain_from
+        # another one may have asked meanwhile
+        both = {**self._found, **found}
+        self._found = {one: first for one, first in both.items() if self._outcomes.outcome(one) is Outcome.OPEN}
+        return max(min(self.offset, end), self._start())
 
     async def _confirmed(self) -> None:
         """Wait a while: slots that change hands, or are new, cannot be asked for a second or two."""
