@@ -73,6 +73,11 @@ class SlotTable:
             return found
         return Outcome.COMMITTED if identity in self._absent else Outcome.OPEN
 
+    def is_unknown(self, identity: Identity) -> bool:
+        """Whether no record has its producer id, and no confirm has said that none will."""
+        known = self.outcomes
+        return identity not in self._absent and known is not None and known.outcome(identity) is None
+
     def is_in_doubt(self, identity: Identity) -> bool:
         """Whether an open transaction may be open only because this copy is old."""
         known = self.outcomes

@@ -105,7 +105,11 @@ class Table:
 
     async def confirm(self) -> None:
         """Return when all slots show what was recorded before the call."""
+        met = {slot: list(watched) for slot, watched in self._watched.items()}
         await self._confirm_all()
+        for slot, identities in met.items():
+            self._slot(slot).confirmed(identities)
+            self._look(slot)
 
     def has_open(self, producer_id: int, epoch: int, topic_id: str, partition: int) -> bool:
         """Whether a producer has a transaction open that names the partition, as far as this process knows; not if this
@@ -236,6 +240,9 @@ class Table:
         touched, self._touched = self._touched, set()
         for slot in touched:
             self._look(slot)
+            # the last commit of a producer id leaves no record of it: who waits has to be told so
+            if any(self._slot(slot).is_unknown(one) for one in self._watched.get(slot, ())):
+                self._ask(slot)
 
     def _look(self, slot: int) -> None:
         watched = self._watched.get(slot, {})
