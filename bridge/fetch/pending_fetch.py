@@ -285,7 +285,9 @@ def _read(parts: Sequence[FetchPartition], max_bytes: int, first_timeout: float,
             part.records = found
             continue
         if part.read and log.is_followed and not log.needs_conversion(part.wanted.fetch_offset):
-            continue
+            # what a decision has made readable need not be in memory
+            if not part.committed or part.wanted.fetch_offset >= log.last_stable:
+                continue
         under_way = True
         if reads.can_start:
             reads.start(part.position, log, limit, first_timeout, max_bytes)
