@@ -18,6 +18,7 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from math import inf
 from typing import Final, Literal, TypeAlias
@@ -42,6 +43,7 @@ _log = log.get(__name__)
 _TIME_OUT_SECONDS: Final = 1.0
 """Between two looks for transactions that are open for too long."""
 _EXPIRY_SECONDS: Final = 3600.0
+_SOME_GROUP: Final = frozenset({""})
 _MOST_ABORT_BYTES: Final = 1024
 """Of the entry of an abort, but for its id and for what its transaction names."""
 
@@ -331,7 +333,9 @@ class Coordinator:
             return entry
         held = self._table.aborted_records(line.slot)
         assert before is not None and held is not None  # noqa: S101 - nothing is open without, or not held here
-        value = records.encode_aborted(change.record.changed_ms, before)
+        # of groups it only matters whether there are any; names may be as long and as many as clients like
+        named = replace(before, groups=_SOME_GROUP) if before.groups else before
+        value = records.encode_aborted(change.record.changed_ms, named)
         return [*map(Record._make, held.to_store(change.aborted, value)), *entry]
 
     async def _store(self, line: _Line, entry: Sequence[Record], tip: TransactionRecord | None) -> None:

@@ -48,7 +48,8 @@ async def test_it_is_answered_as_soon_as_that_is_decided() -> None:
     part = FetchPartition("t", ZERO_UUID, wanted, committed=True, log=cast(Any, log))
     now = asyncio.get_running_loop().time()
     broker = cast(Broker, bench)
-    poll = waiting.answered(PendingFetch(request, broker, session, [part], now + 60, bench.cluster.snapshot), broker, session, now)
+    fetch = PendingFetch(request, broker, session, [part], now + 60, bench.cluster.snapshot)
+    poll = waiting.answered(fetch, broker, session, now)
     assert isinstance(poll, LongPoll)
     await turns()
     for _ in range(3):  # something happens there, and the transaction is still open
