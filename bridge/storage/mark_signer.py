@@ -89,7 +89,9 @@ class MarkSigner:
 
     def __init__(self, secret: MarkSecret, partition: str, topic_id: bytes = b"") -> None:
         """`partition`: its full name; `topic_id`: marks of an earlier topic of that name are not those of this one."""
-        self._keyed = blake2b(partition.encode() + b"\0" + topic_id, key=secret.value, digest_size=8)
+        self._keyed, self._keyed_without_id = (
+            blake2b(partition.encode() + b"\0" + one, key=secret.value, digest_size=8) for one in (topic_id, bytes(16))
+        )
         self.knows_all_nodes = secret.is_shared
         self.has_met_own = False
         """Whether the partition has signed marks, as far as this process knows."""
@@ -108,16 +110,19 @@ class MarkSigner:
                 mark = item.value
             elif item.key == SIGNATURE:
                 signature = item.value
-        if not signature or not secrets.compare_digest(
-            signature.encode(), self._signature(metadata.producer_name, metadata.sequence_id, mark).encode()
-        ):
+        if not signature:
             return False
-        self.has_met_own = True
-        return True
+        # a node that could not learn the topic's id has signed without
+        for keyed in (self._keyed, self._keyed_without_id):
+            expected = self._signature(metadata.producer_name, metadata.sequence_id, mark, keyed)
+            if secrets.compare_digest(signature.encode(), expected.encode()):
+                self.has_met_own = True
+                return True
+        return False
 
-    def _signature(self, producer: str, sequence_id: int, mark: str) -> str:
+    def _signature(self, producer: str, sequence_id: int, mark: str, by: "blake2b | None" = None) -> str:
         """The sequence id counts for idempotent producers alone, whose deduplication makes it theirs: a copy of a
         mark elsewhere says nothing. Others' is not known yet; their marks are true wherever they stand."""
-        keyed = self._keyed.copy()
+        keyed = (by or self._keyed).copy()
         keyed.update(f"{producer}\0{sequence_id if _HAS_PRODUCER in mark else 0}\0{mark}".encode())
         return keyed.hexdigest()
