@@ -39,8 +39,9 @@ from bridge.storage import entries, topic_properties
 from bridge.storage.append.producer_ids import id_of
 from bridge.storage.append.sequences import SequencePosition
 from bridge.storage.mark_signer import MarkSecret, MarkSigner
-from bridge.storage.read.batches import BatchMaker, ForeignEntries
+from bridge.storage.read.batches import ForeignEntries
 from bridge.storage.topics.topic import digest_in, name_digest, topic_id
+from tests.support.batch_maker import BatchMaker
 
 _ID: Final = "7eb5cde4-7057-8001-8000-000000000000"
 _A = Sender("a", 1)

@@ -284,10 +284,11 @@ def _read(parts: Sequence[FetchPartition], max_bytes: int, first_timeout: float,
         if found is not None:
             part.records = found
             continue
-        if part.read and log.is_followed and not log.needs_conversion(part.wanted.fetch_offset):
-            # what a decision has made readable need not be in memory
-            if not part.committed or part.wanted.fetch_offset >= log.last_stable:
-                continue
+        offset = part.wanted.fetch_offset
+        # what a decision has made readable need not be in memory
+        is_held = not part.committed or offset >= log.last_stable
+        if part.read and log.is_followed and is_held and not log.needs_conversion(offset):
+            continue
         under_way = True
         if reads.can_start:
             reads.start(part.position, log, limit, first_timeout, max_bytes)

@@ -320,9 +320,7 @@ class LedPartition:
             if is_found and self._is_read_left:  # who has given it up finds it in memory, or asks again
                 self._wake()
 
-    async def _read_stored(
-        self, position: int, max_bytes: int, timeout_seconds: float, committed: bool
-    ) -> list[bytes]:
+    async def _read_stored(self, position: int, max_bytes: int, timeout_seconds: float, committed: bool) -> list[bytes]:
         try:
             return await self.log.read(position, max_bytes, timeout_seconds, committed=committed)
         except KafkaError as error:

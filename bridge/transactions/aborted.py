@@ -172,7 +172,7 @@ class AbortedRecords:
         }
 
     def _may_merge(self, alone: int) -> bool:
-        """Whether so many that are stored alone are to be merged: where that has failed, not again for each one more."""
+        """Whether to merge so many that are stored alone: where that has failed, not again for each one more."""
         return self._most_alone <= alone <= _MOST_MERGED and not alone % max(self._most_alone, 1)
 
     def _merged(self, key: BlockKey, alone: Mapping[Identity, bytes]) -> AbortedRecord | None:

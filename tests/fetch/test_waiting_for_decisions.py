@@ -43,7 +43,10 @@ async def test_it_is_answered_as_soon_as_that_is_decided() -> None:
     session = Session(1, "", "", api_version=12)
     wanted = RequestPartition(partition=0, fetch_offset=0, partition_max_bytes=1000)
     request = Request(
-        max_wait_ms=0, min_bytes=1, isolation_level=READ_COMMITTED, topics=[RequestTopic(topic="t", partitions=[wanted])]
+        max_wait_ms=0,
+        min_bytes=1,
+        isolation_level=READ_COMMITTED,
+        topics=[RequestTopic(topic="t", partitions=[wanted])],
     )
     part = FetchPartition("t", ZERO_UUID, wanted, committed=True, log=cast(Any, log))
     now = asyncio.get_running_loop().time()
@@ -56,7 +59,7 @@ async def test_it_is_answered_as_soon_as_that_is_decided() -> None:
         log.end.wake_waiters()
         await turns()
     assert log.reads == 1
-    assert not poll.future.done()
+    assert not cast(Any, poll.future).done()
     log.is_open = False
     log.end.wake_waiters()  # as `StableOffset._decided`
     assert sizes(await answer_of(cast(Any, poll.future))) == [len(RECORDS)]

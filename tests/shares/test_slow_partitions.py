@@ -94,7 +94,7 @@ class _Bench:
 
 @pytest.mark.parametrize("hangs", ["opening", "reading"])
 async def test_a_partition_that_hangs_keeps_no_other_from_its_member(hangs: str) -> None:
-    """It took Pulsar's time-out of 30 s, in which clients give up a request: the member got nothing of any partition."""
+    """It took Pulsar's time-out of 30 s, in which clients give up: the member got nothing of any partition."""
     bench = _Bench(hangs)
     begun = loop_time()
     async with asyncio.timeout(20):

@@ -21,10 +21,11 @@ from bridge.storage import entries
 from bridge.storage.append.preparation import Plan, PreparedEntry, prepare_entries
 from bridge.storage.entries import TimeMark
 from bridge.storage.mark_signer import MarkSecret, MarkSigner
-from bridge.storage.read.batches import BatchMaker, ForeignEntries, kafka_batches
+from bridge.storage.read.batches import ForeignEntries, kafka_batches
 from bridge.storage.read.chunks import ChunkMemory
 from bridge.storage.visibility import Identity, Transaction
 from tests.codec.samples import NOW, not_negative
+from tests.support.batch_maker import BatchMaker
 
 LIMIT = 1 << 20
 

@@ -377,7 +377,9 @@ class SubscribedGroups(EpochGroups[Subscribed]):
 def _size(member: ConsumerMember) -> int:
     terms = () if member.classic is None else member.classic.protocols
     names = (member.id, member.instance_id, member.rack_id, member.client_id, member.client_host)
-    return subscription_bytes(member.topics, member.regex) + metadata_bytes(terms) + sum(len(one or "") for one in names)
+    return (
+        subscription_bytes(member.topics, member.regex) + metadata_bytes(terms) + sum(len(one or "") for one in names)
+    )
 
 
 def answer_all(waiting: "Iterable[Waiting]") -> None:

@@ -131,8 +131,8 @@ class Producer(ReconnectingHandler):
         that are set must grow. Buffers in parts must be of bytes ('B').
 
         `on_done` is called when the future has its outcome, unless that is to be cancelled: at once, even before this
-        returns, where the future's own callbacks wait for the event loop's next turn. `alone`: nothing is written behind
-        it before it has its outcome.
+        returns, where the future's own callbacks wait for the event loop's next turn. `alone`: until it has its outcome
+        nothing is written behind it.
         """
         future: asyncio.Future[Receipt] = self._loop.create_future()
         parts = (payload,) if isinstance(payload, bytes | bytearray | memoryview) else payload

@@ -48,7 +48,7 @@ class Writer:
         self.abandoned = False
         """They are all lost: the name is released with the last outcome, for the client may use another bridge."""
         self.failed_epoch = -1
-        """That of a batch that has failed: nothing more of it is sent by this writer, which is dropped a moment later."""
+        """Of a batch that has failed: this writer sends nothing more of that epoch, and is dropped a moment later."""
         self.last_answer: asyncio.Future[int] | None = None
         """The client's future of its newest batch."""
         self.sent_again: set[asyncio.Future[Receipt]] = set()

@@ -60,10 +60,15 @@ class Topic:
         partition_log.apply_configs(topic_properties.configs(self.properties))
 
 
-def new_id(name: str) -> uuid.UUID:
+def new_id(name: str, first_ledger: int | None = None) -> uuid.UUID:
     """An id for a new topic. Its first bytes follow from the name: a node that is asked for an id that it has not seen
-    finds the topic by a list of names, and need not ask Pulsar for the properties of each."""
-    octets = bytearray(uuid.uuid4().bytes)
+    finds the topic by a list of names, and need not ask Pulsar for the properties of each.
+
+    `first_ledger`: of a topic that is there already; nodes that find it at the same time then give it the same id.
+    """
+    octets = bytearray(
+        uuid.uuid4().bytes if first_ledger is None else hashlib.blake2b(b"%d" % first_ledger, digest_size=16).digest()
+    )
     octets[:6] = name_digest(name)
     octets[6] = octets[6] & 0x0F | _NAMED_VERSION << 4
     return uuid.UUID(bytes=bytes(octets))

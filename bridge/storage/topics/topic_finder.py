@@ -86,14 +86,24 @@ class TopicLookup:
             return known
         full = self._names.pulsar(name)
         try:
-            await self._admin.update_topic_properties(full, {UUID_PROPERTY: str(new_id(name))})
-            # read back: another node may have put one there at the same time, and the last one counts
+            metadata = await self._admin.partitioned_metadata(full)
+            first = self._names.partition(name, 0, partitioned=metadata.partitions > 0)
+            made = new_id(name, await self._first_ledger(first))
+            await self._admin.update_topic_properties(full, {UUID_PROPERTY: str(made)})
+            # read back: what is there counts
             metadata = await self._admin.partitioned_metadata(full)
             now = metadata.properties if metadata.partitions else await self._admin.topic_properties(full)
             return topic_id(now) or NO_ID
         except AdminError as error:
             _log.warning("! topic without an id", extra={"topic": name, "error": str(error)})
             return NO_ID  # Kafka's zero id: clients then use the name
+
+    async def _first_ledger(self, partition: str) -> int | None:
+        """That of a partition; None where Pulsar does not say."""
+        with suppress(AdminError):
+            for ledger in await self._admin.ledgers(partition):
+                return ledger.ledger_id
+        return None
 
     async def _find(self, name: str) -> tuple[int, dict[str, str]] | None:
         full = self._names.pulsar(name)

@@ -27,11 +27,11 @@ from bridge.storage.append.preparation import (
     prepare_records,
 )
 from bridge.storage.entries import TimeMark, to_kafka, transaction_of
-from bridge.storage.read.batches import BatchMaker
 from bridge.storage.visibility import Identity, Transaction
 from tests.codec.conftest import codec as twins
 from tests.codec.samples import not_negative, record_lists
 from tests.storage.append.batches import EVER, LIMIT, NOW, batch_of, codecs, numbered
+from tests.support.batch_maker import BatchMaker
 from tests.support.effort import examples
 
 FORMATS = ("pulsar", "kafka")

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from bridge.pulsar.admin import AdminError
+from bridge.pulsar.admin.admin import LedgerInfo, PartitionedMetadata
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.types import Entry, Position
 from bridge.storage.entries import PROPERTY
@@ -45,12 +46,11 @@ class Admin:
             raise AdminError(500, "as told")
         self.pulsar.properties |= properties
 
-    async def partitioned_metadata(self, topic: str) -> Any:
-        class Metadata:
-            partitions = 1
-            properties = dict(self.pulsar.properties)
+    async def partitioned_metadata(self, topic: str) -> PartitionedMetadata:
+        return PartitionedMetadata(1, dict(self.pulsar.properties))
 
-        return Metadata()
+    async def ledgers(self, topic: str) -> list[LedgerInfo]:
+        return [LedgerInfo(7, 3, 100, offloaded=False)]
 
 
 def lookup(admin: Admin) -> TopicLookup:
