@@ -225,13 +225,14 @@ class Cluster:
         self.on_change: list[Callable[[ClusterSnapshot, ClusterSnapshot], None]] = []
         """Called with the former and the new snapshot when there is a new view, or `serving` has changed."""
         self._departed = DepartedNodes()
+        self._observed = self.view
         self._changed: asyncio.Future[None] | None = None
         self._waiting: dict[Waiter, None] = {}  # in the order in which they came
 
     def update(self, view: ClusterView, node_id: int, serving: Serving) -> None:
         """There is a new view, or this node may do more or less than before."""
         before = self.snapshot
-        self._departed.observe(self.view, view, loop_time)
+        self.observe(view, loop_time)
         self.view, self.node_id, self.serving = view, node_id, serving
         self.snapshot = ClusterSnapshot(view, node_id, is_cut_off=serving is Serving.REFUSE)
         for callback in self.on_change:
@@ -242,6 +243,14 @@ class Cluster:
         changed, self._changed = self._changed, None
         if changed is not None and not changed.done():
             changed.set_result(None)
+
+    def observe(self, view: ClusterView, came: Callable[[], float]) -> None:
+        """There was a view: also those of the past, which a node reads when it starts, tell who has left lately.
+
+        `came`: tells when (loop time).
+        """
+        self._departed.observe(self._observed, view, came)
+        self._observed = view
 
     @property
     def node(self) -> Node:

@@ -107,6 +107,7 @@ class ClusterMember:
         self._handed_over: asyncio.Future[None] = self._loop.create_future()
         self._left: asyncio.Future[None] = self._loop.create_future()
         self._is_log_read = False
+        self._read_age = 0.0  # seconds since the record was written that was read last
         self._is_leaving = False
         self._is_closed = False
         self._announced: deque[TopicChange] = deque(maxlen=_MAX_ANNOUNCED)
@@ -218,6 +219,7 @@ class ClusterMember:
     # ---- what is read ------------------------------------------------------------------------------------------------
 
     def _log_entry(self, entry: Entry) -> None:
+        self._read_age = max(time.time() - entry.metadata.publish_time / 1000, 0.0)
         record = self._decoded(entry)
         if isinstance(record, TopicChange):
             self._topic_changed(record)
@@ -316,8 +318,8 @@ class ClusterMember:
     def _publish(self) -> None:
         """Tell the rest of the process what this node knows and may do."""
         membership = self._membership
-        if not self._is_log_read:
-            return  # views of the past
+        if not self._is_log_read:  # views of the past
+            return self._cluster.observe(membership.view, lambda: self._loop.time() - self._read_age)
         mine = membership.view.member(membership.node.name)
         is_mine = mine is not None and mine.incarnation == membership.node.incarnation
         node_id = mine.id if mine is not None and is_mine else NO_NODE

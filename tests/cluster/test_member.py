@@ -57,6 +57,19 @@ async def test_a_node_that_dies_is_replaced_and_comes_back_with_its_id(cluster: 
     assert two.cluster.snapshot.controller == two.cluster.node
 
 
+async def test_a_node_that_starts_lists_those_that_have_died_lately_too(cluster: Members) -> None:
+    """Of librdkafka's clients each may ask it first, and they take a broker that is not listed out of service."""
+    one, two, three = await cluster.start("a"), await cluster.start("b"), await cluster.start("c")
+    await cluster.agree(one, two, three)
+    await two.kill()
+    await three.kill()
+    await cluster.agree(one)
+    again = await cluster.start("b")
+    await cluster.agree(one, again)
+    for each in (one, again):
+        assert [node.id for node in each.cluster.departed_at("PLAINTEXT")] == [2]
+
+
 async def test_many_start_at_once(cluster: Members) -> None:
     found = await asyncio.gather(*(cluster.start(f"n{index}") for index in range(5)))
     await cluster.agree(*found)

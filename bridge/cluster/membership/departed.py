@@ -15,13 +15,13 @@ LISTED_SECONDS: Final = 60.0
 
 
 class DepartedNodes:
-    """The nodes that this node has seen leave; one that has just started knows of none."""
+    """The nodes that this node has seen leave; one that has just started, in the views that it has read."""
 
     def __init__(self) -> None:
         self._left: dict[int, tuple[NodeRegistration, float]] = {}
 
     def observe(self, before: ClusterView, after: ClusterView, now: Callable[[], float]) -> None:
-        """Note who has left between two views, and who is back."""
+        """Note who has left between two views, and who is back; `now`: when the second one came."""
         here = _here(after)
         for id_ in here:
             self._left.pop(id_, None)
