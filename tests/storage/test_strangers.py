@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from bridge.errors import KafkaError
@@ -130,3 +132,31 @@ async def test_an_entry_of_no_messages_by_its_command_stops_nobody(bench: Bench,
     assert await bench.append(again, prepared(1)) == [1]
     assert await offsets_from(again, 0) == [0, 1]
     assert await offsets_from(bench.log(topic), 0) == [0, 1]
+
+
+async def test_however_many_entries_of_no_messages_are_passed(bench: Bench) -> None:
+    """A search goes further back than it looks at once, and a reader that is there meets them as they come."""
+    topic = await bench.topic()
+    log = bench.log(topic)
+    assert await bench.append(log, prepared(2)) == [0]
+    assert await offsets_from(log, 0) == [0, 1]
+    native = bench.client.producer(topic)
+    await asyncio.gather(*(native.enqueue(MessageMetadata(), b"value", 0).future for _ in range(100)))
+    await native.close()
+    assert await bench.log(topic).latest() == 2
+    assert await bench.append(log, prepared(1)) == [2]
+    assert await offsets_from(log, 0) == [0, 1, 2]
+    cold = bench.log(topic)
+    assert await offsets_from(cold, 1) == [1, 2]
+    found = await cold.at_time(NOW + 1)
+    assert found is not None
+    assert found.offset == 1
+
+
+async def test_pulsar_counts_from_0_again_behind_an_entry_of_no_messages(bench: Bench) -> None:
+    """docs/security.md has it: if it is the last one when the topic is loaded. No bridge can help that."""
+    topic = await bench.topic()
+    assert await bench.append(bench.log(topic), prepared(3)) == [0]
+    await natively(bench, topic, MessageMetadata(), b"value", 0)
+    await bench.admin.unload(topic)
+    assert await bench.append(bench.log(topic), prepared(1)) == [0]
