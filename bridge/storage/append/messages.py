@@ -45,6 +45,8 @@ class Message(NamedTuple):
             metadata.partition_key_b64_encoded = single.partition_key_b64_encoded
         if single.HasField("event_time"):
             metadata.event_time = single.event_time
+        if single.null_value:
+            metadata.null_value = True
         if chunk is not None:
             metadata.uuid, metadata.chunk_id = chunk.uuid, chunk.number
             metadata.num_chunks_from_msg, metadata.total_chunk_msg_size = chunk.of, chunk.total
