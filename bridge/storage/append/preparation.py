@@ -257,6 +257,8 @@ def prepare_entries(batch: memoryview, plan: Plan, now: int, max_expanded: int |
         if _may_fit(payload, plan):
             one = to_entry(payload, producer, wanted, header.attributes & TRANSACTIONAL)
         if one is None or one.uncompressed_size > plan.largest_entry:
+            if payload.records > 1:  # never but with limits that the head of a batch nearly fills
+                raise BatchTooLarge(f"{payload.records} records become more than {plan.largest_entry} bytes")
             one = _message_entry(payload, producer, wanted, plan.largest_entry)
             large += one.is_large
         remaining -= len(one.data)

@@ -116,7 +116,7 @@ def test_what_is_prepared_reads_back_exactly(
     assert header.max_timestamp == max(one.timestamp for one in records) == prepared[0].max_timestamp
 
 
-@given(record_lists(max_size=20, times=not_negative), codecs, formats, st.booleans(), st.integers(64, 900))
+@given(record_lists(max_size=20, times=not_negative), codecs, formats, st.booleans(), st.integers(256, 900))
 @settings(max_examples=examples(150), deadline=None)
 def test_a_batch_in_parts_reads_back_exactly(
     records: list[Record], of_client: KafkaCodec, entry_format: str, compress: bool, largest: int
