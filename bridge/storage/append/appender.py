@@ -149,9 +149,7 @@ class Appender:
             return pending.offset
         producer_id, epoch, sequence = prepared.producer
         writer = self._writers.get(producer_id)
-        if (
-            writer is None or writer.failed_epoch == epoch == writer.epoch
-        ):  # its sends failed
+        if writer is None or writer.failed_epoch == epoch == writer.epoch:  # its sends failed
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "an earlier batch of this producer has failed")
         self._missing.check_order(self._topic, prepared.producer, writer.sequences, self._has_moved)
         batch = writer.sequences.check(epoch, sequence, prepared.record_count)
