@@ -14,6 +14,7 @@ from bridge.fetch.partitions import FetchPartition
 from bridge.fetch.pending_fetch import PendingFetch
 from bridge.kafka import message
 from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.fetch_messages import READ_COMMITTED
 from bridge.kafka.fetch_wire import Request, RequestPartition, RequestTopic, Response
 from bridge.kafka.message import ZERO_UUID
 from bridge.requests.api import Broker
@@ -118,15 +119,21 @@ class Bench:
     remaining: int = 1 << 30
     """Bytes that responses may have."""
 
-    def fetch(self, *, wait: float = 10 * SOON_SECONDS, min_bytes: int = 1) -> "LongPoll[Any] | Response":
+    def fetch(
+        self, *, wait: float = 10 * SOON_SECONDS, min_bytes: int = 1, committed: bool = False
+    ) -> "LongPoll[Any] | Response":
         """A Fetch of all logs from their beginning."""
         session = Session(1, "", "", api_version=12, remaining_response_bytes=lambda: self.remaining)
         wanted = [
             RequestPartition(partition=at, fetch_offset=0, partition_max_bytes=1000) for at in range(len(self.logs))
         ]
-        request = Request(max_wait_ms=0, min_bytes=min_bytes, topics=[RequestTopic(topic="t", partitions=wanted)])
+        request = Request(
+            max_wait_ms=0, min_bytes=min_bytes, isolation_level=READ_COMMITTED * committed,
+            topics=[RequestTopic(topic="t", partitions=wanted)],
+        )  # fmt: skip
         parts = [
-            FetchPartition("t", ZERO_UUID, one, log=cast(Any, log)) for one, log in zip(wanted, self.logs, strict=True)
+            FetchPartition("t", ZERO_UUID, one, committed=committed, log=cast(Any, log))
+            for one, log in zip(wanted, self.logs, strict=True)
         ]
         now = asyncio.get_running_loop().time()
         broker = cast(Broker, self)
@@ -273,5 +280,43 @@ async def test_without_room_for_an_answer_it_waits_for_records_all_the_same() ->
     await turns()
     assert not answer.done()
     bench.logs[0].append()
+    assert sizes(await answer_of(answer)) == [len(RECORDS)]
+    bench.assert_nothing_is_left()
+
+
+class Undecided(Log):
+    """A log with one record, which lies before what is in memory, of a transaction that is open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_open = self.is_slow = True
+        self.reads = 0
+        self.append()
+
+    @property
+    def last_stable(self) -> int:
+        return 0 if self.is_open else self.end.offset
+
+    async def read(
+        self, offset: int, max_bytes: int, timeout_seconds: float, *, committed: bool = False
+    ) -> list[bytes]:
+        self.reads += 1
+        await asyncio.sleep(0)
+        assert committed
+        return [] if self.is_open else [RECORDS]
+
+
+async def test_what_is_not_in_memory_is_read_as_soon_as_its_transaction_is_decided() -> None:
+    log = Undecided()
+    bench = Bench([log])
+    answer = bench.waiting(committed=True)
+    await turns()
+    for _ in range(3):  # something happens there, and the transaction is still open
+        log.end.wake_waiters()
+        await turns()
+    assert log.reads == 1
+    assert not answer.done()
+    log.is_open = False
+    log.end.wake_waiters()  # as `StableOffset._decided`
     assert sizes(await answer_of(answer)) == [len(RECORDS)]
     bench.assert_nothing_is_left()

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
 import pytest
 
+from bridge.apis import share_fetch
 from bridge.codec import Rebuild, Record, build_batch
 from bridge.config import GroupSettings
 from bridge.errors import KafkaError
 from bridge.groups.configs import GroupConfigs
 from bridge.groups.share.states import ShareStates, ShareWrite
 from bridge.kafka.error_codes import ErrorCode
+from bridge.requests.share import Opened
 from bridge.runtime.futures import FutureWaiter, loop_time
 from bridge.shares import partition
 from bridge.shares.partition import LedPartition, Name
@@ -468,3 +471,47 @@ async def test_beyond_the_budget_of_ranges_no_new_records_are_given(monkeypatch:
     assert await _acquire(led, "b") == [(2, 2, 1)]
     led.close(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
     assert bench.metrics.ranges.value == 0
+
+
+class _Short(_Log):
+    """Its three records; as `PartitionLog`, it knows no offsets beyond its end."""
+
+    async def read(self, offset: int, *limits: Any, **fields: Any) -> list[bytes]:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is not in 0 … 3")
+
+    def read_nowait(self, offset: int, max_bytes: int, *, committed: bool = False) -> Any:
+        return super().read_nowait(offset, max_bytes, committed=committed) if offset <= 3 else None
+
+
+async def test_where_there_are_no_records_yet_there_is_nothing_to_give() -> None:
+    """Kafka's leader answers without records (`ShareFetchUtils.processFetchResponse`). By an error that it does not
+    know in a ShareFetch, as this one, Java's consumer ends its program's poll with IllegalStateException."""
+    bench = _Bench()
+    bench.log = _Short()
+    await bench.states.initialize(*_NAME)
+    await bench.states.alter(*_NAME, 1000)
+    led = await bench.shares.led(_NAME, cast(PartitionLog, bench.log), 1)
+    assert await _acquire(led) == []
+    assert not led.is_closed
+
+
+@pytest.mark.parametrize("code", [ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE])
+def test_no_error_that_share_consumers_do_not_know_is_told(code: ErrorCode) -> None:
+    """As `ShareFetchCollector.handleInitializeErrors` of Kafka 4.1 to 4.3 has them."""
+    error = KafkaError(code)
+    part = share_fetch._Partition(Opened("t", error), error=error)
+    hints: Any = SimpleNamespace(leader=lambda *asked: None)
+    assert share_fetch._partition(0, part, hints).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+async def test_who_finds_nothing_there_is_not_woken_by_that() -> None:
+    bench = _Bench()
+    bench.log = _Short()
+    await bench.states.initialize(*_NAME)
+    await bench.states.alter(*_NAME, 1000)
+    led = await bench.shares.led(_NAME, cast(PartitionLog, bench.log), 1)
+    waiter = FutureWaiter()
+    led.add_waiter(waiter)
+    assert await _acquire(led) == []
+    await asyncio.sleep(0.01)
+    assert not waiter.future.done()

@@ -1,4 +1,4 @@
-"""An abort can always be stored, whatever its transaction and those before it have named."""
+"""An abort can always be stored, whatever its transaction and those before it have named, and keeps little of that."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -113,3 +113,16 @@ async def test_what_may_be_added_may_be_aborted(site: Site, name: str) -> None:
     assert after is not None
     assert after.status is not Status.OPEN, "it stays open for ever"
     assert site.table.outcome(Transaction(slot, Identity(1000, 0, 0))) is Outcome.ABORTED
+
+
+async def test_names_of_groups_are_not_kept(site: Site) -> None:
+    """Each transaction has 20 groups of its own; any client may name them, and none has to be there."""
+    epoch = (await site.coordinator.init_producer_id("t", -1, -1, 1000, None)).epoch
+    for number in range(30):
+        for group in range(20):
+            name = f"{number}-{group}".ljust(4_000, "g")
+            assert (await site.coordinator.add_group("t", 1000, epoch, name, protocol=2)).error is ErrorCode.NONE
+        epoch = (await site.coordinator.end("t", 1000, epoch, committed=False, protocol=2, connection=None)).epoch
+    held = site.table.aborted_records(site.log.slot_of("t"))
+    assert held is not None
+    assert sum(len(value) for _, value in held) < 30 * 300

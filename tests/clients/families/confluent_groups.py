@@ -63,7 +63,13 @@ class ConfluentMember(ThreadMember):
 
     def commit_now(self) -> None:
         with refusals():
-            for committed in self._consumer.commit(asynchronous=False) or ():
+            try:
+                told = self._consumer.commit(asynchronous=False) or ()
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError._NO_OFFSET:  # it has read nothing of what it has got
+                    return
+                raise
+            for committed in told:
                 if committed.error is not None:
                     raise KafkaException(committed.error)
 
