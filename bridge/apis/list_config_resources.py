@@ -42,7 +42,7 @@ class Response:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """List them; there are no subscriptions here. Groups are listed that have configs of their own, as in Kafka."""
-    node = str(broker.cluster.node.id)
+    nodes = broker.cluster.snapshot.nodes_at(session.listener)
     types = request.resource_types or (list(ResourceType) if session.api_version else [ResourceType.CLIENT_METRICS])
     found: list[Resource] = []
     for kind in dict.fromkeys(types):
@@ -51,7 +51,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         if kind == ResourceType.TOPIC:
             found += [Resource(resource_name=name, resource_type=kind) for name in await broker.topics.names()]
         elif kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
-            found.append(Resource(resource_name=node, resource_type=kind))
+            found += [Resource(resource_name=str(node.id), resource_type=kind) for node in nodes]
         elif kind == ResourceType.GROUP and broker.security is not None:
             groups = broker.security.group_configs(broker.settings.pulsar.full_namespace)
             found += [Resource(resource_name=name, resource_type=kind) for name in groups]

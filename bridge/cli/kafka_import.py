@@ -140,10 +140,13 @@ class _Topics:
         here, problems = _configs(self._target, [name for name in self._names if name in self._there])
         theirs, others = _configs(self._source, self._names)
         yield from (*others, *problems)
+        unknown = {item.name: item.reason for item in problems}
         for name, configs in theirs.items():
             for config, value in sorted(configs.items()):
                 item = Item("config", name, f"{config}={value}").beside(here.get(name, {}).get(config), value)
-                if not item.reason or (self._replace and not item.is_there):
+                if name in unknown:  # whether it has one of its own
+                    item = item._replace(reason=unknown[name], refused=True)
+                elif not item.reason or (self._replace and not item.is_there):
                     item = item._replace(reason="").judged(*self._set(name, config, value))
                 yield item
 
@@ -177,6 +180,7 @@ def _configs(endpoint: "KafkaEndpoint", names: list[str]) -> tuple[dict[str, dic
     for one in endpoint.ask(asked).results:
         if one.error_code:
             refused.append(Item("config", one.resource_name, "").judged(one.error_code, one.error_message))
+            continue
         found[one.resource_name] = {
             config.name: config.value
             for config in one.configs
@@ -257,7 +261,9 @@ def _quotas(source: "KafkaEndpoint", target: "KafkaEndpoint", options: argparse.
     for (entity, key), value in sorted(theirs.items(), key=repr):
         of = ", ".join(f"{kind} {'(default)' if name is None else name}" for kind, name in entity)
         item = Item("quota", of, f"{key}={value:g}").beside(here.get((entity, key)), value)
-        if not item.reason or (options.replace and not item.is_there):
+        if problems:  # whether there is one is not known
+            item = item._replace(reason=problems[0].reason, refused=True)
+        elif not item.reason or (options.replace and not item.is_there):
             asked = AlterClientQuotasRequest(
                 entries=[(list(entity), [(key, value, False)])], validate_only=options.dry_run
             )

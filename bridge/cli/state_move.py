@@ -96,6 +96,7 @@ class _Move:
         source, target = self._places(self._settings.pulsar)
         await self._refuse_running(source, target)
         namespaces = await self._tenants()
+        await self._refuse_both(source, target)
         await self._leave(source)  # first: a bridge that is started now comes no further
         for namespace in namespaces:
             await self._move(namespace, *self._places(settings_of(namespace, self._settings).pulsar))
@@ -128,12 +129,8 @@ class _Move:
     # ---- one namespace -----------------------------------------------------------------------------------------------
 
     async def _move(self, namespace: str, source: _Place, target: _Place) -> None:
+        await self._refuse_both(source, target)
         stands, there = await self._stands(source), await self._stands(target)
-        if there is _Stands.LIVE and stands is _Stands.LIVE:
-            raise StartupError(
-                f"there is state both in {source(GROUPS)} and in {target(GROUPS)}: delete the topics of the one that "
-                "does not count"
-            )
         if there is not _Stands.LIVE:
             if stands is _Stands.ABSENT or stands is _Stands.UNFINISHED:
                 self._tell(f"{namespace}: there is nothing to move")
@@ -145,6 +142,14 @@ class _Move:
             self._tell(f"{namespace}: is there already")
         if self._undo:
             await self._forget(source, target)
+
+    async def _refuse_both(self, source: _Place, target: _Place) -> None:
+        """Before anything is ended: afterwards nobody could tell that both were live."""
+        if await self._stands(source) is _Stands.LIVE and await self._stands(target) is _Stands.LIVE:
+            raise StartupError(
+                f"there is state both in {source(GROUPS)} and in {target(GROUPS)}: delete the topics of the one that "
+                "does not count"
+            )
 
     async def _stands(self, place: _Place) -> _Stands:
         """By the topic of groups, which all bridges have; by users where none has started yet."""

@@ -39,6 +39,8 @@ _SESSIONS: Final = (
 )
 _MOST: Final = {STREAMS_STANDBYS: "group.streams.max.standby.replicas"}
 """Bounds that are not named as the others are."""
+_MOST_LETTERS: Final = 64
+"""Of a duration."""
 _DURATION: Final = re.compile(
     r"\+?P(?:\+?(\d+)D)?(?:T(?=\+?\d)(?:\+?(\d+)H)?(?:\+?(\d+)M)?(?:\+?(\d+)(?:[.,](\d{0,9}))?S)?)?", re.I | re.ASCII
 )
@@ -117,13 +119,14 @@ class GroupConfigs:
 
 
 def duration_ms(text: str) -> int | None:
-    """The milliseconds of a duration as `java.time.Duration` reads it; None if it is none, or negative."""
-    found = _DURATION.fullmatch(text)
+    """The milliseconds of a duration as `java.time.Duration` reads it; None if it is none, negative, or too long."""
+    found = _DURATION.fullmatch(text) if len(text) <= _MOST_LETTERS else None
     if found is None or not any(found.groups()):
         return None
     days, hours, minutes, seconds = (int(part or 0) for part in found.groups()[:4])
     fraction = (found[5] or "").ljust(3, "0")[:3]
-    return ((days * 24 + hours) * 60 + minutes) * 60_000 + seconds * 1000 + int(fraction)
+    found_ms = ((days * 24 + hours) * 60 + minutes) * 60_000 + seconds * 1000 + int(fraction)
+    return found_ms if found_ms < 1 << 63 else None
 
 
 def _reset_fault(text: str) -> str | None:

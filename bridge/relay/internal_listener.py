@@ -38,6 +38,7 @@ from bridge.requests.api import MAX_CONTROL_BYTES, Api, Broker
 from bridge.requests.responses import DeferredResponse
 from bridge.requests.rights import NOTHING
 from bridge.requests.session import Session
+from bridge.security.sasl.failures import LoginFailures
 from bridge.runtime.futures import loop_time
 from bridge.runtime.scheduler import Metered, SlicedCalls
 from bridge.security.principal import NODE, Principal
@@ -250,7 +251,9 @@ class InternalListener(Listener):
         apis = {api_versions.KEY: api_versions.API, envelope.KEY: ENVELOPE}
         if secret is not None:
             apis |= {api.key: api for api in (sasl_handshake.API, sasl_authenticate.API)}
-        broker = replace(owner, settings=replace(owner.settings, kafka=kafka), apis=apis)
+        failures = LoginFailures(kafka.max_failed_logins_per_ip_per_second)  # clients' at a node's address say nothing
+        settings = replace(owner.settings, kafka=kafka)
+        broker = replace(owner, settings=settings, apis=apis, login_failures=failures)
         shared = SharedResources(kafka, Metrics())  # not counted with those of clients
         shared.budget, shared.pending_bytes = Budget(_MEMORY, Gauge()), pending_bytes
         super().__init__(broker, shared, INTERNAL, logins=None if secret is None else secret.logins())

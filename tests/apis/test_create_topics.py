@@ -1,13 +1,15 @@
 """CreateTopics: topics with configs, which become policies in Pulsar."""
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from bridge.apis import (
     describe_configs,
 )
+from bridge.errors import KafkaError as Refusal
 from bridge.kafka.error_codes import ErrorCode
 from bridge.storage.topics.configs import COMPACTION_THRESHOLD, Operation
 from bridge.storage.topics.resources import ResourceType
@@ -74,3 +76,33 @@ def test_without_topic_policies_configs_are_refused_with_the_reason(
     )
     unchanged = {"retention.ms": "-1", "max.message.bytes": "1000"}
     assert values(bridge, topic, *unchanged) == unchanged
+
+
+def test_a_topic_whose_policies_fail_stays_with_what_others_have_written_meanwhile(
+    bridge: BridgeThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other clients find it as soon as Pulsar has it, and what they were acknowledged is theirs."""
+    written: list[str] = []
+
+    def write(topic: str) -> None:
+        producer = Producer({"bootstrap.servers": bridge.kafka})
+        producer.produce(topic, b"value")
+        assert producer.flush(30) == 0
+        written.append(topic)
+
+    async def fails(name: str, *_: object) -> None:
+        await asyncio.to_thread(write, name)
+        raise Refusal(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    monkeypatch.setattr(bridge.server.topics.administration, "set_policies", fails)
+    topic, answer = create(bridge, {"retention.ms": "90000"})
+    assert answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert written == [topic]
+    consumer = Consumer({"bootstrap.servers": bridge.kafka, "group.id": "unused", "auto.offset.reset": "earliest"})
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        message = consumer.poll(30)
+        assert message is not None
+        assert message.value() == b"value"
+    finally:
+        consumer.close()

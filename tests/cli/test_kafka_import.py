@@ -5,13 +5,16 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from bridge.cli import kafka_import
 from bridge.cli.kafka_import import carry
 from bridge.cli.parser import make_parser
 from bridge.errors import SettingsError, StartupError
+from bridge.kafka.error_codes import ErrorCode
 from tests.support.bridges import BridgeThread, settings_for
 from tests.support.java import run_tool
 from tests.support.kafka_broker import NewKafka
@@ -173,3 +176,38 @@ def test_what_cannot_be_asked_is_one_line(bridge: BridgeThread) -> None:
         run("here", bridge.kafka)
     with pytest.raises(StartupError, match=r"127\.0\.0\.1:1"):
         run("127.0.0.1:1", bridge.kafka)
+
+
+class Endpoint:
+    """Answers all that is asked with the same."""
+
+    def __init__(self, **answer: Any) -> None:
+        self.asked: list[str] = []
+        self._answer = SimpleNamespace(**answer)
+
+    def ask(self, request: Any) -> Any:
+        self.asked.append(type(request).__name__)
+        return self._answer
+
+    def topics(self) -> set[str]:
+        return {"orders"}
+
+
+def test_what_the_bridge_has_and_could_not_tell_stays_as_it_is() -> None:
+    """It may be otherwise here."""
+    options: Any = SimpleNamespace(dry_run=False, replace=True, topics=None)
+    config = SimpleNamespace(name="retention.ms", value="3600000", config_source=1)
+    described = SimpleNamespace(error_code=0, error_message=None, resource_name="orders", configs=[config])
+    away = SimpleNamespace(error_code=ErrorCode.KAFKA_STORAGE_ERROR, error_message="away", resource_name="orders")
+    source: Any = Endpoint(results=[described])
+    target: Any = Endpoint(results=[away])
+    items = list(kafka_import._Topics(source, target, options).configure())
+    assert [(item.what, item.refused) for item in items] == [("", True), ("retention.ms=3600000", True)]
+    assert target.asked == ["DescribeConfigsRequest"]
+
+    of_alice = SimpleNamespace(entity_type="user", entity_name="alice")
+    quota = SimpleNamespace(entity=[of_alice], values=[SimpleNamespace(key="producer_byte_rate", value=1.0)])
+    source = Endpoint(error_code=0, entries=[quota])
+    target = Endpoint(error_code=ErrorCode.KAFKA_STORAGE_ERROR, error_message="away")
+    assert all(item.refused for item in kafka_import._quotas(source, target, options))
+    assert target.asked == ["DescribeClientQuotasRequest"]

@@ -87,6 +87,22 @@ async def test_a_group_goes_on_with_its_offsets_in_both_directions(settings: Set
         load.__exit__()
 
 
+async def test_two_places_that_are_both_live_are_refused_before_anything_is_ended(
+    settings: Settings, older: Older
+) -> None:
+    """A bridge of before was started beside the state of this one."""
+    with started_nodes(settings, 1):
+        pass
+    with older, started_nodes(settings, 1):
+        pass
+    for undo in (False, True):
+        with pytest.raises(StartupError, match="there is state both in"):
+            await move(settings, undo=undo)
+    with started_nodes(settings, 1) as (bridge,):
+        commit(bridge, "own")
+        assert committed(bridge.kafka, "own") == {0: 7}
+
+
 async def with_new_places(older: Older, settings: Settings) -> None:
     """Move while a bridge of before is running."""
     older.__exit__()

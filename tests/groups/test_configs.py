@@ -105,6 +105,9 @@ def test_what_a_newer_node_took_stays_and_the_default_holds_here() -> None:
         ("P1W", None),
         ("PT-1S", None),
         ("1h", None),
+        ("PT9223372036854775S", 9_223_372_036_854_775_000),
+        ("PT9223372036854776S", None),
+        ("PT" + "9" * 5000 + "S", None),
     ],
 )
 def test_durations_are_those_of_java(text: str, milliseconds: int | None) -> None:

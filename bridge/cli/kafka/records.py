@@ -57,9 +57,11 @@ def produce(options: argparse.Namespace) -> int:
             producer.poll(0)
             if failed:
                 break
-        producer.flush(SECONDS)
+        left = producer.flush(SECONDS)
     if failed:
         raise KafkaFailed(f"{stored} records are stored, then: {failed[0]}")
+    if left:
+        raise KafkaFailed(f"{stored} records are stored, of {left} there is no answer within {SECONDS:.0f} s")
     return 0
 
 

@@ -303,10 +303,9 @@ class Producer(ReconnectingHandler):
     def _write_waiting(self, connection: BrokerConnection) -> None:
         room = _LATE_BYTES if self._is_late else math.inf
         for send in tuple(self._pending):
-            if send.connection is connection:
+            if send.connection is connection or send.future.done():  # or given up with one before it
                 continue
             if not self._write(connection, send):
-                self._pending.remove(send)
                 continue
             room -= send.size
             if room <= 0 or send.alone:
@@ -356,6 +355,8 @@ class Producer(ReconnectingHandler):
             self._next_sequence_id = send.encode(self.name, self._next_sequence_id or 0)
             size, limit = len(send.head) + send.size, connection.max_message_size
             if size > limit:
+                if send in self._pending:  # it has waited for a connection; first, for others may be given up with it
+                    self._pending.remove(send)
                 send.fail(MessageTooLarge(size, limit))
                 return False
         connection.broker.sent_at = send.sent_at = self._loop.time()

@@ -28,6 +28,7 @@ MAX_BYTES: Final = 512 * 1024
 """Of a request before the log-in, as Kafka's sasl.server.max.receive.size."""
 GRACE_SECONDS: Final = 4.0
 """After the end of a session its connection is closed, also if it asks for nothing."""
+_MOST_MS: Final = (1 << 63) - 1
 _MIN_AGAIN_SECONDS: Final = 1.0  # Kafka's KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS
 
 
@@ -167,7 +168,7 @@ class Login:
 
     def lifetime_ms(self, now: float) -> int:
         """How long the session lasts from now on; 0: it does not end."""
-        return 0 if self.ends_at is None else max(int((self.ends_at - now) * 1000), 1)
+        return 0 if self.ends_at is None else max(int(min((self.ends_at - now) * 1000, _MOST_MS)), 1)
 
     def _end(self, done: Done, unix_now: float, now: float) -> float | None:
         lasts = [] if done.expires_at is None else [max(done.expires_at - unix_now, 0.0)]

@@ -10,7 +10,7 @@ from typing import Final
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import AdminError
-from bridge.runtime.futures import Cached
+from bridge.runtime.futures import Cached, gathered
 from bridge.storage import topic_properties
 from bridge.storage.error_mapping import translated
 from bridge.storage.names import Names
@@ -121,11 +121,18 @@ class Administration:
             raise
 
     async def undo_creation(self, topic: Topic) -> None:
-        """Delete a topic whose policies could not be set, unless another one has its name by now."""
+        """Delete a topic whose policies could not be set, unless another one has its name by now, or a client has found
+        it meanwhile and has written to it or is about to: Pulsar deletes none with producers without force."""
         with suppress(KafkaError):
             if await self.is_current(topic):
                 with translated():
-                    await self._storage.admin.delete_partitioned(self._names.pulsar(topic.name), force=True)
+                    if not await self._is_written(topic):
+                        await self._storage.admin.delete_partitioned(self._names.pulsar(topic.name), force=False)
+
+    async def _is_written(self, topic: Topic) -> bool:
+        admin = self._storage.admin
+        parts = (self._names.partition(topic.name, one, partitioned=True) for one in range(topic.partitions))
+        return any(stats.last_confirmed.entry >= 0 for stats in await gathered(map(admin.internal_stats, parts)))
 
     async def move_start(self, topic: Topic, partition: int, offset: int) -> None:
         """Store that a partition starts at `offset` or later, and have Pulsar delete the ledgers that it can."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bridge.cli.kafka import records
 from tests.apis.wire import unique
 from tests.cli.kafka.conftest import Said
 from tests.support.bridges import BridgeThread
@@ -78,3 +79,18 @@ def test_a_reader_that_has_enough_is_no_error(bridge: BridgeThread, run: Run, ty
         run("produce", topic, "--quiet", *at)  # it ends when it writes
         assert reading.wait(30) == 0
         assert reading.stderr.read() == b""
+
+
+def test_what_has_no_answer_yet_is_no_success(
+    bridge: BridgeThread, run: Run, typed: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Impatient(records.Producer):
+        def flush(self, *seconds: Any) -> int:
+            super().flush(*seconds)
+            return 1
+
+    monkeypatch.setattr(records, "Producer", Impatient)
+    typed(b"1\n")
+    code, _, complaint = run("produce", unique("topic"), "--bootstrap", bridge.kafka)
+    assert code == 1
+    assert "1 records are stored, of 1 there is no answer within 30 s" in complaint

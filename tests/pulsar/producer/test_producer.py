@@ -279,6 +279,20 @@ async def test_an_entry_above_the_brokers_limit_is_not_sent(broker: FakeBroker, 
     assert (producer.pending_count, producer.pending_bytes) == (0, 0)
 
 
+async def test_what_is_too_large_once_it_is_connected_may_give_up_what_waits_behind_it(
+    broker: FakeBroker, client: PulsarClient
+) -> None:
+    producer = client.producer(TOPIC)
+    large = producer.enqueue(pb.MessageMetadata(), bytes(2 << 20), 1, lambda _: producer.give_up_unwritten())
+    behind = send(producer, b"fits")
+    with pytest.raises(MessageTooLarge):
+        await large.future
+    with pytest.raises(ClientClosed):
+        await behind
+    await send(producer)
+    assert (producer.pending_count, producer.pending_bytes) == (0, 0)
+
+
 async def test_a_name_that_another_producer_has_written_under_is_lost(broker: FakeBroker, client: PulsarClient) -> None:
     last = 4
 

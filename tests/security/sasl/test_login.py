@@ -72,6 +72,14 @@ def test_who_is_refused_may_ask_nothing() -> None:
     assert allowed(other) == []
 
 
+@pytest.mark.parametrize("expires_at", [2.0**63, 1e300, float("inf")])
+def test_a_session_of_a_credential_that_never_ends_is_as_long_as_can_be_told(expires_at: float) -> None:
+    login, _ = made(Done(user("alice"), expires_at))
+    login.choose("M", 1)
+    proved(login, now=100.0)
+    assert login.lifetime_ms(100.0) == (1 << 63) - 1
+
+
 @pytest.mark.parametrize(
     ("expires_at", "max_session_ms", "lasts"),
     [(None, 0, None), (None, 5000, 5), (1003.0, 0, 3), (1003.0, 5000, 3), (1009.0, 5000, 5), (900.0, 0, 0)],
