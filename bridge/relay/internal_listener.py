@@ -38,10 +38,10 @@ from bridge.requests.api import MAX_CONTROL_BYTES, Api, Broker
 from bridge.requests.responses import DeferredResponse
 from bridge.requests.rights import NOTHING
 from bridge.requests.session import Session
-from bridge.security.sasl.failures import LoginFailures
 from bridge.runtime.futures import loop_time
 from bridge.runtime.scheduler import Metered, SlicedCalls
 from bridge.security.principal import NODE, Principal
+from bridge.security.sasl.failures import LoginFailures
 from bridge.security.sasl.login import Stage
 from bridge.telemetry import log
 from bridge.telemetry.instruments import Gauge

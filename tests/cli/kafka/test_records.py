@@ -5,9 +5,11 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from bridge.cli.kafka import records
 from tests.apis.wire import unique
@@ -84,12 +86,13 @@ def test_a_reader_that_has_enough_is_no_error(bridge: BridgeThread, run: Run, ty
 def test_what_has_no_answer_yet_is_no_success(
     bridge: BridgeThread, run: Run, typed: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Impatient(records.Producer):
-        def flush(self, *seconds: Any) -> int:
-            super().flush(*seconds)
-            return 1
+    make = Producer
 
-    monkeypatch.setattr(records, "Producer", Impatient)
+    def impatient(config: dict[str, Any]) -> Any:
+        one = make(config)
+        return SimpleNamespace(produce=one.produce, poll=one.poll, flush=lambda seconds: one.flush(seconds) or 1)
+
+    monkeypatch.setattr(records, "Producer", impatient)
     typed(b"1\n")
     code, _, complaint = run("produce", unique("topic"), "--bootstrap", bridge.kafka)
     assert code == 1
