@@ -303,7 +303,7 @@ class Producer(ReconnectingHandler):
     def _write_waiting(self, connection: BrokerConnection) -> None:
         room = _LATE_BYTES if self._is_late else math.inf
         for send in tuple(self._pending):
-            if send.connection is connection or send.future.done():  # or given up with one before it
+            if send.connection is connection or send.future.done():
                 continue
             if not self._write(connection, send):
                 continue
