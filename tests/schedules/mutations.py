@@ -184,8 +184,8 @@ MUTATIONS = (
     ),
     Mutation(
         "pending sends are not sent again after a reconnect", "pulsar/producer/producer.py",
-        "            if send.connection is connection or send.future.done():\n                continue\n            if not",
-        "            if send.sent_at:\n                continue\n            if not",
+        "            if send.connection is connection or send.future.done():\n                continue\n",
+        "            if send.sent_at:\n                continue\n",
         "test_faults", "test_producers_do_not_see_short_faults",
     ),
     Mutation(
