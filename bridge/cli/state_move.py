@@ -95,11 +95,12 @@ class _Move:
     async def run(self) -> None:
         source, target = self._places(self._settings.pulsar)
         await self._refuse_running(source, target)
-        namespaces = await self._tenants()
-        await self._refuse_both(source, target)
+        tenants = {one: self._places(settings_of(one, self._settings).pulsar) for one in await self._tenants()}
+        for each in ((source, target), *tenants.values()):
+            await self._refuse_both(*each)
         await self._leave(source)  # first: a bridge that is started now comes no further
-        for namespace in namespaces:
-            await self._move(namespace, *self._places(settings_of(namespace, self._settings).pulsar))
+        for namespace, places in tenants.items():
+            await self._move(namespace, *places)
         await self._move(self._settings.pulsar.full_namespace, source, target)
 
     def _places(self, pulsar: PulsarSettings) -> tuple[_Place, _Place]:
@@ -129,7 +130,6 @@ class _Move:
     # ---- one namespace -----------------------------------------------------------------------------------------------
 
     async def _move(self, namespace: str, source: _Place, target: _Place) -> None:
-        await self._refuse_both(source, target)
         stands, there = await self._stands(source), await self._stands(target)
         if there is not _Stands.LIVE:
             if stands is _Stands.ABSENT or stands is _Stands.UNFINISHED:

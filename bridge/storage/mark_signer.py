@@ -99,7 +99,7 @@ class MarkSigner:
     def sign(self, metadata: MessageMetadata, producer: str) -> None:
         """Sign the mark in `metadata`, which is the last property; `producer`: the name it is sent under."""
         self.has_met_own = True
-        signature = self._signature(producer, metadata.sequence_id, metadata.properties[-1].value)
+        signature = _signature(self._keyed, producer, metadata.sequence_id, metadata.properties[-1].value)
         metadata.properties.add(key=SIGNATURE, value=signature)
 
     def has_signed(self, metadata: MessageMetadata) -> bool:
@@ -114,15 +114,16 @@ class MarkSigner:
             return False
         # a node that could not learn the topic's id has signed without
         for keyed in (self._keyed, self._keyed_without_id):
-            expected = self._signature(metadata.producer_name, metadata.sequence_id, mark, keyed)
+            expected = _signature(keyed, metadata.producer_name, metadata.sequence_id, mark)
             if secrets.compare_digest(signature.encode(), expected.encode()):
                 self.has_met_own = True
                 return True
         return False
 
-    def _signature(self, producer: str, sequence_id: int, mark: str, by: "blake2b | None" = None) -> str:
-        """The sequence id counts for idempotent producers alone, whose deduplication makes it theirs: a copy of a
-        mark elsewhere says nothing. Others' is not known yet; their marks are true wherever they stand."""
-        keyed = (by or self._keyed).copy()
-        keyed.update(f"{producer}\0{sequence_id if _HAS_PRODUCER in mark else 0}\0{mark}".encode())
-        return keyed.hexdigest()
+
+def _signature(keyed: blake2b, producer: str, sequence_id: int, mark: str) -> str:
+    """The sequence id counts for idempotent producers alone, whose deduplication makes it theirs: a copy of a mark
+    elsewhere says nothing. Others' is not known yet; their marks are true wherever they stand."""
+    keyed = keyed.copy()
+    keyed.update(f"{producer}\0{sequence_id if _HAS_PRODUCER in mark else 0}\0{mark}".encode())
+    return keyed.hexdigest()

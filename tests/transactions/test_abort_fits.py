@@ -84,7 +84,7 @@ async def test_many_aborted_ones_that_name_much_can_be_stored(site: Site, protoc
             await site.coordinator.look()  # its time is over
         after = site.table.record(slot, "t")
         assert after is not None
-        assert after.status is not Status.OPEN, f"transaction {number} stays open for ever"
+        assert after.status is not Status.OPEN, f"transaction {number} stays open"
         assert site.table.outcome(Transaction(slot, identity)) is Outcome.ABORTED
         epoch = after.epoch
 
@@ -111,7 +111,7 @@ async def test_what_may_be_added_may_be_aborted(site: Site, name: str) -> None:
     await site.coordinator.look()
     after = site.table.record(slot, name)
     assert after is not None
-    assert after.status is not Status.OPEN, "it stays open for ever"
+    assert after.status is not Status.OPEN, "it stays open"
     assert site.table.outcome(Transaction(slot, Identity(1000, 0, 0))) is Outcome.ABORTED
 
 

@@ -140,7 +140,7 @@ class _Reading:
         )
         known = topic_id(properties)
         if known is None and not self._dry_run and any(row.found.runs and not row.reason for row in rows):
-            known = await lookup.id_of(name, properties)
+            known = await lookup.id_of(name, partitions, properties)
         stored = [await self._stored(row, known) for row in rows]
         self.found.rows += [
             row for row in stored if row.found.aborted or row.found.unknown or row.reason or row.withdrawn

@@ -261,9 +261,10 @@ class Appender:
 
     def _note_outcome(self, whose: tuple[int, int, int], writer: Writer, offset: "asyncio.Future[int]") -> None:
         """Not now, if anything follows from it: the batch of a new epoch that ends the older one is not noted yet."""
-        if failed(offset):
+        has_failed = failed(offset)
+        if has_failed:
             writer.failed_epoch = whose[1]
-        if writer.abandoned or failed(offset):
+        if has_failed or writer.abandoned:
             asyncio.get_running_loop().call_soon(self._outcome_known, whose, writer, offset)
 
     def _outcome_known(self, whose: tuple[int, int, int], writer: Writer, offset: "asyncio.Future[int]") -> None:

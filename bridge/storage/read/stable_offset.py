@@ -115,11 +115,10 @@ class StableOffset:
         end = self._end.offset
         await self._confirmed()
         named = self._outcomes.open_in(self._topic_id, self._partition)
-        found = dict[Transaction, int]()
-        for transaction in [one.transaction for one in named if one.first is None and one.transaction in self._found]:
-            found[transaction] = self._found[transaction]
-        for one in named:
-            if one.first is None and one.transaction not in found:
+        unknown = [one for one in named if one.first is None]
+        found = {one.transaction: self._found[one.transaction] for one in unknown if one.transaction in self._found}
+        for one in unknown:
+            if one.transaction not in found:
                 batch = await self._search.find_published(one.begun_ms - _CLOCKS_MS)
                 found[one.transaction] = end if batch is None else batch.certain_from
         # another one may have asked meanwhile

@@ -79,15 +79,15 @@ class TopicLookup:
         """How many partitions there are, of all topics."""
         return len(await self._stored.look())
 
-    async def id_of(self, name: str, properties: dict[str, str]) -> uuid.UUID:
-        """The id in the topic's properties, which is put there if there is none; it is deleted with the topic."""
+    async def id_of(self, name: str, partitions: int, properties: dict[str, str]) -> uuid.UUID:
+        """The id in the properties of what `find` found, which is put there if there is none; it is deleted with the
+        topic."""
         known = topic_id(properties)
         if known is not None:
             return known
         full = self._names.pulsar(name)
         try:
-            metadata = await self._admin.partitioned_metadata(full)
-            first = self._names.partition(name, 0, partitioned=metadata.partitions > 0)
+            first = self._names.partition(name, 0, partitioned=partitions > 0)
             made = new_id(name, await self._first_ledger(first))
             await self._admin.update_topic_properties(full, {UUID_PROPERTY: str(made)})
             # read back: what is there counts
@@ -206,7 +206,7 @@ class TopicFinder:
             topic = None
             if found is not None and not self._deleting[name]:
                 partitions, properties = found
-                one = await self._lookup.id_of(name, properties)
+                one = await self._lookup.id_of(name, partitions, properties)
                 topic = Topic(name, partitions or 1, partitions > 0, one, loop_time(), properties)
             if name not in self._outdated:
                 if topic is not None and not self._deleting[name]:

@@ -86,10 +86,8 @@ def test_a_reader_that_has_enough_is_no_error(bridge: BridgeThread, run: Run, ty
 def test_what_has_no_answer_yet_is_no_success(
     bridge: BridgeThread, run: Run, typed: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make = Producer
-
     def impatient(config: dict[str, Any]) -> Any:
-        one = make(config)
+        one = Producer(config)
         return SimpleNamespace(produce=one.produce, poll=one.poll, flush=lambda seconds: one.flush(seconds) or 1)
 
     monkeypatch.setattr(records, "Producer", impatient)

@@ -61,7 +61,7 @@ async def test_two_nodes_that_find_a_topic_at_a_time_give_it_one_id() -> None:
     """The second write is stored after the first node has read its own one back."""
     pulsar = Pulsar()
     admins = [Admin(pulsar), Admin(pulsar)]
-    finding = [asyncio.ensure_future(lookup(admin).id_of("t", {})) for admin in admins]
+    finding = [asyncio.ensure_future(lookup(admin).id_of("t", 1, {})) for admin in admins]
     await asyncio.sleep(0)
     admins[0].may_write.set()
     await asyncio.sleep(0.01)
@@ -90,7 +90,7 @@ async def test_what_a_node_stores_of_a_transaction_is_of_it_for_every_other(fail
     secret.is_shared = True
     first, second = Admin(pulsar), Admin(pulsar)
     pulsar.fails = fails  # Pulsar's administration does not answer for a moment
-    finding = [asyncio.ensure_future(lookup(admin).id_of("t", {})) for admin in (first, second)]
+    finding = [asyncio.ensure_future(lookup(admin).id_of("t", 1, {})) for admin in (first, second)]
     first.may_write.set()
     await asyncio.sleep(0.01)
     pulsar.fails = False

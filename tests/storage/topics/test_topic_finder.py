@@ -27,7 +27,7 @@ class Lookup:
         self.asked.append((name, answer))
         return await answer
 
-    async def id_of(self, name: str, properties: dict[str, str]) -> uuid.UUID:
+    async def id_of(self, name: str, partitions: int, properties: dict[str, str]) -> uuid.UUID:
         return ID
 
     async def recent_names(self) -> frozenset[str]:
