@@ -174,6 +174,10 @@ class ConnectionLost(PulsarError):
         super().__init__(pb.ServiceNotReady, message)
 
 
+class ConnectionsRefused(ConnectionLost):
+    """The broker has as many connections as it takes (brokerMaxConnections, brokerMaxConnectionsPerIp), for now."""
+
+
 class OperationTimeout(PulsarError):
     """The broker did not answer in time: what was asked has no known outcome."""
 

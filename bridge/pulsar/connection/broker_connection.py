@@ -7,6 +7,7 @@ handlers are told once, by `detached`, and reconnect elsewhere.
 import asyncio
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from logging import DEBUG, INFO
 from typing import Final, NamedTuple, cast
 
@@ -23,7 +24,7 @@ from bridge.pulsar.connection.connection_handler import (
 )
 from bridge.pulsar.connection.frame_writer import Buffer, FrameWriter
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
-from bridge.pulsar.types import ConnectionLost, OperationTimeout, PulsarError
+from bridge.pulsar.types import ConnectionLost, ConnectionsRefused, OperationTimeout, PulsarError
 from bridge.telemetry import log
 from bridge.telemetry.metrics import BrokerMetrics, PulsarMetrics
 
@@ -389,7 +390,9 @@ class BrokerConnection(asyncio.BufferedProtocol):
     def _on_answer(self, command: pb.BaseCommand, _: memoryview) -> None:
         answer = getattr(command, _ANSWERS[command.type])
         if not self._connected.done() and command.type == Type.ERROR:
-            self.abort(PulsarError(command.error.error, command.error.message))
+            full = command.error.error == pb.NotAllowedError  # nothing else is told so here (ServerCnx.channelActive)
+            kind = ConnectionsRefused if full else partial(PulsarError, command.error.error)
+            self.abort(kind(command.error.message))
             return
         request = self._requests.get(answer.request_id)
         if request is None:

@@ -7,9 +7,9 @@ from typing import Final
 from bridge.config import PulsarSettings
 from bridge.pulsar import commands
 from bridge.pulsar.connection.broker_connection import Address, BrokerConnection
-from bridge.pulsar.connection.pool import ConnectionPool, parse_url
+from bridge.pulsar.connection.pool import BrokerAway, ConnectionPool, parse_url
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
-from bridge.pulsar.types import PulsarError
+from bridge.pulsar.types import ConnectionLost, PulsarError
 from bridge.telemetry.metrics import PulsarMetrics
 
 _MAX_REDIRECTS: Final = 20  # as the Java client's maxLookupRedirects
@@ -107,7 +107,10 @@ class Lookup:
             if answer.response == _Answer.Connect:
                 return address
             authoritative = answer.authoritative
-            connection = await self._pool.get(address)
+            try:
+                connection = await self._pool.get(address)
+            except BrokerAway as away:  # another one may lead now: that is asked for, and this one not waited for
+                raise ConnectionLost(away.message) from None
         raise PulsarError(pb.ServiceNotReady, f"more than {_MAX_REDIRECTS} redirects for {topic}")
 
     async def _ask(self, connection: BrokerConnection, topic: str, authoritative: bool) -> _Answer:

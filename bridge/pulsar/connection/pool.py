@@ -24,7 +24,7 @@ from bridge.pulsar.auth import Access
 from bridge.pulsar.connection.broker_connection import Address, BrokerConnection
 from bridge.pulsar.connection.topic_connections import SHARED, TopicConnections
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
-from bridge.pulsar.types import ClientClosed, ConnectionLost, OperationTimeout, PulsarError
+from bridge.pulsar.types import ClientClosed, ConnectionLost, ConnectionsRefused, OperationTimeout, PulsarError
 from bridge.runtime.fairness import Place, Places
 from bridge.runtime.futures import retrieve_exception, wait_shared
 from bridge.telemetry import log
@@ -58,9 +58,23 @@ Find = Callable[[str], Awaitable[Address]]
 class BrokerAway(ConnectionLost):
     """A broker that cannot be reached; it was tried a moment ago, and is tried again for all."""
 
-    def __init__(self, outage: "Outage") -> None:
-        super().__init__(outage.cause.message)
-        self.outage = outage
+    def __init__(self, *outages: "Outage") -> None:
+        """Several where any of them would do."""
+        super().__init__(outages[0].cause.message)
+        self.outages = outages
+
+    async def over(self) -> None:
+        """Wait until another attempt is worth it."""
+        if any(outage.is_over for outage in self.outages):
+            return
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        for outage in self.outages:
+            outage.waiting[waiting] = None
+        try:
+            await waiting
+        finally:
+            for outage in self.outages:
+                outage.waiting.pop(waiting, None)
 
 
 def _proxy_of(address: Address) -> Address:
@@ -136,36 +150,44 @@ class ConnectionPool:
         self._latest_topic[address] = topic
 
     async def service(self) -> BrokerConnection:
-        """A connection to the service URL: of several hosts the first that can be reached."""
-        for _ in self._service[1:]:
-            address = self._service[0]
+        """A connection to the service URL: of several hosts the first that can be reached.
+
+        Raises BrokerAway of all of them while none can be.
+        """
+        outages: list[Outage] = []
+        silent: BrokerConnection | None = None
+        for address in tuple(self._service):
             try:
                 connection = await self.get(address)
                 if not connection.silent:
                     return connection
-            except (ConnectionLost, OperationTimeout):
-                pass
+                silent = connection
+            except BrokerAway as away:
+                outages += away.outages
             if self._service[0] == address:  # else a concurrent caller has gone on to the next one
                 self._service.append(self._service.pop(0))
-        return await self.get(self._service[0])
+        if silent is None:
+            raise BrokerAway(*outages)
+        return silent
 
     async def get(self, address: Address, topic: str | None = None) -> BrokerConnection:
         """The connection to this address, or its connection for the producers of this topic.
 
         Raises BrokerAway at once while the address cannot be reached: one task tries, for all who want it.
         """
+        now = asyncio.get_running_loop().time()
         try:
             shared = await self._shared(address)
             if topic is None:
                 return shared
-            return await self._of_topic(address, self._topic_connections.number(address, topic))
-        except PulsarError as error:
-            if topic is None or error.code != pb.NotAllowedError or isinstance(error, ClientClosed):
-                raise
-            # the broker's limit of connections (brokerMaxConnections, brokerMaxConnectionsPerIp)
+            return await self._of_topic(address, self._topic_connections.number(address, topic, now))
+        except ConnectionsRefused:
             self._metrics.connections_refused.inc()
             open_numbers = [key.number for key in self._connections if key.address == address]
-            return await self._connected(_Key(address, self._topic_connections.share(address, topic, open_numbers)))
+            if topic is None or not open_numbers:
+                raise
+            number = self._topic_connections.share(address, topic, open_numbers, now)
+            return await self._connected(_Key(address, number))
 
     async def _shared(self, address: Address) -> BrokerConnection:
         key = _Key(address, SHARED)
@@ -224,10 +246,10 @@ class ConnectionPool:
         """Wait before another attempt: so long, or until `retry_now`; True then.
 
         Delays grow while Pulsar is unavailable. They end at once when it is available again. After BrokerAway the wait
-        is for the broker, however long that takes.
+        is for the broker, or for the first of those that would do, however long that takes.
         """
         if isinstance(error, BrokerAway):
-            await error.outage.over()
+            await error.over()
             return True
         if self._retry_now is None:
             self._retry_now = asyncio.get_running_loop().create_future()
@@ -379,31 +401,21 @@ class Outage:
         self.cause = cause
         self.since = asyncio.get_running_loop().time()
         self.task: asyncio.Task[None] | None = None
-        self._is_over = False
-        self._waiting: dict[asyncio.Future[None], None] = {}
-
-    async def over(self) -> None:
-        """Wait until another attempt is worth it."""
-        if self._is_over:
-            return
-        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting[waiting] = None
-        try:
-            await waiting
-        finally:
-            self._waiting.pop(waiting, None)
+        self.is_over = False
+        self.waiting: dict[asyncio.Future[None], None] = {}
+        """Who waits for its end (`BrokerAway.over`)."""
 
     def told(self) -> dict[str, object]:
         """For the log: how long, and how many producers, consumers and watches wait for it."""
         seconds = round(asyncio.get_running_loop().time() - self.since, 1)
-        return {"broker": self.address, "seconds": seconds, "waiting": len(self._waiting), "reason": str(self.cause)}
+        return {"broker": self.address, "seconds": seconds, "waiting": len(self.waiting), "reason": str(self.cause)}
 
     async def end(self) -> None:
         """All who wait try again, in the order in which they came; thousands of them do not hold the event loop."""
-        self._is_over = True
-        while self._waiting:
-            for waiting in list(islice(self._waiting, _WOKEN_AT_ONCE)):
-                del self._waiting[waiting]
+        self.is_over = True
+        while self.waiting:
+            for waiting in list(islice(self.waiting, _WOKEN_AT_ONCE)):
+                del self.waiting[waiting]
                 if not waiting.done():
                     waiting.set_result(None)
             await asyncio.sleep(0)

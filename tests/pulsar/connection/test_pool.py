@@ -100,6 +100,31 @@ async def test_topics_share_what_a_broker_takes_where_it_has_a_limit(broker: Fak
         assert metrics.connections.value == taken
 
 
+async def test_a_broker_that_takes_no_connection_for_a_moment_gets_them_later(
+    broker: FakeBroker, client: PulsarClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others had them all when this one came back: no producer ends by it, and none shares a connection for good."""
+    monkeypatch.setattr("bridge.pulsar.connection.pool._FIRST_PROBE_SECONDS", 0.02)
+    producers = [client.producer(named(number)) for number in range(3)]
+    await asyncio.gather(*(send(producer) for producer in producers))
+    connect, refused = broker._handlers[Type.CONNECT], 0
+
+    def refuse_six(peer: Peer, command: pb.BaseCommand, body: memoryview) -> None:
+        nonlocal refused
+        refused += 1
+        if refused > 6:
+            connect(peer, command, body)
+        else:
+            peer.error(2**64 - 1, pb.NotAllowedError, "Reached the maximum number of connections")
+            peer.close()
+
+    broker.on(Type.CONNECT, refuse_six)
+    for peer in broker.peers:
+        peer.close()
+    await asyncio.gather(*(send(producer) for producer in producers))
+    assert len({id(producer._connection) for producer in producers}) == 3
+
+
 async def test_a_connection_whose_producers_have_left_is_closed(
     broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -303,6 +328,50 @@ async def test_an_outage_of_one_broker_is_not_that_of_another(
     for server in servers:
         server.close()
         await server.wait_closed()
+
+
+async def test_the_first_host_of_the_service_url_that_is_back_ends_the_wait(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One stays dead: who met that one last, as all others left, does not wait for it alone."""
+    monkeypatch.setattr("bridge.pulsar.connection.pool._PROBE_SECONDS", 0.02)
+    hole = Hole()
+    dead = await asyncio.start_server(hole.accept, "127.0.0.1", 0)
+    connect = broker._handlers[Type.CONNECT]
+    broker.on(Type.CONNECT, lambda peer, _command, _body: peer.close())
+    port = dead.sockets[0].getsockname()[1]
+    async with client_of(f"{broker.url},127.0.0.1:{port}") as client:
+        producers = [client.producer(named(number)) for number in range(6)]
+        await hole.until(3)
+        await broker.until(lambda: len(broker.peers) > 2)
+        assert all(isinstance(producer.last_error, BrokerAway) for producer in producers)
+        broker.on(Type.CONNECT, connect)
+        async with asyncio.timeout(5):
+            await asyncio.gather(*(producer.opened() for producer in producers))
+    dead.close()
+    await dead.wait_closed()
+
+
+async def test_a_leader_that_is_gone_is_asked_for_afresh(broker: FakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker goes on naming the one that led, which never comes back; then the next one leads."""
+    monkeypatch.setattr("bridge.pulsar.connection.pool._PROBE_SECONDS", 0.02)
+    hole = Hole()
+    gone = await asyncio.start_server(hole.accept, "127.0.0.1", 0)
+    leader = f"pulsar://127.0.0.1:{gone.sockets[0].getsockname()[1]}"
+    look_up = broker._handlers[Type.LOOKUP]
+
+    def redirect(peer: Peer, command: pb.BaseCommand, body: memoryview) -> None:
+        if len(broker.all(Type.LOOKUP)) > 3:
+            look_up(peer, command, body)
+        else:
+            answer = lookup_answer(command.lookup_topic.request_id, leader, redirect=True)
+            peer.send(type=answer.type, lookup_topic_response=answer.lookup_topic_response)
+
+    broker.on(Type.LOOKUP, redirect)
+    async with client_of(broker.url) as client, asyncio.timeout(5):
+        await client.producer(named(0)).opened()
+    gone.close()
+    await gone.wait_closed()
 
 
 async def test_what_waits_for_a_broker_can_be_closed(broker: FakeBroker) -> None:
