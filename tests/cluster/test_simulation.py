@@ -9,7 +9,7 @@ import pytest
 from _pytest.mark.structures import ParameterSet
 
 from tests.cluster.simulation.checks import Violation
-from tests.cluster.simulation.mutations import MUTATIONS
+from tests.cluster.simulation.mutations import MUTATIONS, TRIMMED
 from tests.cluster.simulation.scenario import Plan, simulate, slots_of
 from tests.cluster.simulation.seeds import run_seeds
 from tests.support import effort
@@ -40,6 +40,11 @@ def test_faults(nodes: int, seeds: int) -> None:
         _run(Plan(nodes, seed))
 
 
+def test_records_that_pulsar_deletes_before_all_have_read_them() -> None:
+    for seed in range(effort.seeds(60)):
+        _run(Plan(3, seed, only=TRIMMED, timing=(("lost", 4.0),)))
+
+
 def test_dead_nodes_are_soon_out_of_the_view() -> None:
     faults = ("kill", "kill_controller", "crash", "freeze", "freeze_controller")
     _check_times([death for seed in range(effort.seeds(60)) for death in _run(Plan(3, seed, only=faults))])
@@ -63,7 +68,7 @@ def test_a_rule_switched_off_is_noticed(name: str) -> None:
             break
     else:
         pytest.fail(f"{mutation.rule}: it does not hold, and no check fails")
-    kept = tuple(limit for limit in plan.timing if limit[0] == "kept_ids")
+    kept = tuple(limit for limit in plan.timing if limit[0] in ("kept_ids", "lost"))
     _run(replace(plan, timing=kept))  # with the rule, this seed is without fault
 
 

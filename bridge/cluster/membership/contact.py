@@ -158,7 +158,8 @@ class Contact:
         """Whether to send a challenge: they are paced as heartbeats are, and for the same reason."""
         if not self.is_attached or not (self.challenge_wanted or self._doubt):
             return False
-        return not self._is_challenge_under_way and now >= self._challenge_at
+        wait = self.timing.lost if self._is_challenge_under_way else 0.0
+        return now >= self._challenge_at + wait
 
     def is_question_due(self, now: float) -> bool:
         """Whether to ask if there is a Pulsar, though it stores no heartbeats."""

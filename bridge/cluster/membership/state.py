@@ -63,7 +63,7 @@ from bridge.cluster.membership.succession import ControllerSuccession
 from bridge.cluster.membership.timing import MembershipConfig
 from bridge.cluster.membership.view import ClusterView, NodeRegistration, NodeState
 from bridge.cluster.membership.view_log import ViewLog
-from bridge.pulsar.types import Position
+from bridge.pulsar.types import EARLIEST, Position
 
 _IN_VIEW: Final = (MembershipState.MEMBER, MembershipState.CONTROLLER)
 
@@ -87,7 +87,10 @@ class Membership:
         """When the proposal was made that is under way."""
         self._leaving = Leaving(config.timing)
         self._told = Serving.REFUSE
-        self._read_from: Position | None = None
+        self._read_for: tuple[Position, int] | None = None
+        """The whole view and the version for which the log is read again."""
+        self._read_again_by = EARLIEST
+        """The tick that named them."""
 
     @property
     def view(self) -> ClusterView:
@@ -97,7 +100,7 @@ class Membership:
     @property
     def serving(self) -> Serving:
         """What becomes of requests for what this node leads."""
-        if self.state not in _IN_VIEW:
+        if self.state not in _IN_VIEW or self.log.has_gap:
             return Serving.REFUSE
         serving, is_alone = self.contact.serving, len(self.view.members) == 1
         # clients of the only node have nowhere else to go: their requests wait here for Pulsar
@@ -211,7 +214,7 @@ class Membership:
             elif not self.log.version and record.base:
                 self._succession.controller_heard(now)
         elif isinstance(record, Tick):
-            self._tick_read(record, now)
+            self._tick_read(record, position, now)
         elif isinstance(record, Challenge) and record.sender == self.node.sender:
             self.contact.challenge_read(record.at, now)
             self._succession.watch.echoed(record.at)
@@ -291,12 +294,13 @@ class Membership:
         if self.controller:
             self.controller.has_news = True
 
-    def _tick_read(self, tick: Tick, now: float) -> None:
-        if not self.log.version:  # the log's beginning is missing, and there is a controller: its next whole view
+    def _tick_read(self, tick: Tick, position: Position, now: float) -> None:
+        is_new = position > self._read_again_by  # else two that tick would have all read again without end
+        if self.log.has_gap and is_new and (tick.whole_at, tick.version) != self._read_for:
+            self._read_for, self._read_again_by = (tick.whole_at, tick.version), position
+            self._effects.append(ReadLogFrom(tick))
+        if not self.log.version:  # there is a controller, whose next whole view is waited for
             self._succession.controller_heard(now)
-            if tick.whole_at != self._read_from:
-                self._read_from = tick.whole_at
-                self._effects.append(ReadLogFrom(tick))
             return
         leader = self.view.leader
         if leader is not None and tick.sender == leader.sender:

@@ -35,6 +35,8 @@ class Timing:
     """How long requests are held for that."""
     name_wait: float = 15.0
     """How long the name of a predecessor may stay in use."""
+    lost: float = 60.0
+    """A challenge that does not come back for so long was deleted unread: Pulsar takes no longer to store one."""
     drain: float = 10.0
     whole_view: float = 300.0
     """How often the view is written as a whole."""

@@ -4,6 +4,9 @@ Compare-and-set by log order: a view record counts if its `base` is the version 
 node reads the same records in the same order, so all agree on which of two proposals came first. All else changes
 nothing. A log begins with version 0; its first view takes a version that is later than any of an earlier log: the
 seconds since 2020. So a log that was lost is one whose first view is far ahead of the view that a node has.
+
+A record that builds on a later version than a node knows shows that it has missed some. Then nothing counts for it but
+the whole view that a tick names.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,6 +29,9 @@ def first_of_new_log(version: int) -> int:
 class ViewLog:
     """The view as far as the log has been read."""
 
+    has_gap = False
+    """Records are missing: Pulsar deleted them before they were read here, and the view is one of the past."""
+
     def __init__(self) -> None:
         self.view = ClusterView()
         self.version = 0
@@ -45,6 +51,8 @@ class ViewLog:
         if position <= self.folded_to:
             return False  # read again after a reconnect
         self.folded_to = position
+        if isinstance(record, Tick):
+            self.has_gap |= record.version > self.version
         if not isinstance(record, WholeView | ViewDifference) or not self._counts(record, position):
             return False
         if isinstance(record, WholeView):
@@ -55,6 +63,7 @@ class ViewLog:
                 return False
             self.view = view
         self.version = self.view.version
+        self.has_gap = False
         self._trusted = None
         return True
 
@@ -63,7 +72,9 @@ class ViewLog:
             return True  # the controller said that it counted
         if record.base == 0:
             return isinstance(record, WholeView) and (not self.version or record.version > self.version + _NEW_LOG)
-        return record.base == self.version and record.version == record.base + 1
+        self.has_gap |= record.base > self.version
+        # what has an old base, and so is void, might fit to the view before a gap
+        return not self.has_gap and record.base == self.version and record.version == record.base + 1
 
 
 def applied(view: ClusterView, change: ViewDifference) -> ClusterView | None:

@@ -12,7 +12,7 @@ from bridge.cluster.membership.effects import (
     Serving,
     WatchHeartbeats,
 )
-from bridge.cluster.membership.records import Tick, WholeView
+from bridge.cluster.membership.records import Tick, ViewDifference, WholeView
 from bridge.cluster.membership.state import Membership
 from bridge.cluster.membership.timing import MembershipConfig
 from bridge.cluster.membership.view import ClusterView, NodeRegistration, Sender
@@ -91,6 +91,32 @@ def test_a_node_without_the_logs_beginning_waits_for_the_whole_view_that_the_con
         ReadLogFrom(Tick(other, 500, Position(7, 3), Position(7, 9)))
     ]
     assert not [one for one in effects if isinstance(one, Append) and isinstance(one.record, WholeView)]
+
+
+def test_a_node_that_missed_records_which_pulsar_deleted_reads_from_the_whole_view() -> None:
+    """It was stopped for longer than the retention: the record that has its end is gone."""
+    lone = Lone().join()
+    before, other = lone.node.view, Sender("b", 1)
+    tick = Tick(other, before.version + 2, Position(9, 3), Position(9, 4))
+    for entry in range(5, 8):
+        lone.node.record_read(tick, Position(9, entry), lone.now)
+    assert lone.told(ReadLogFrom) == [ReadLogFrom(tick)]  # once
+    assert lone.serving() is Serving.REFUSE
+    void = ViewDifference(other, before.version, before.version + 1, 3, before.level)
+    lone.node.record_read(void, Position(9, 8), lone.now)
+    assert lone.node.view == before
+    after = replace(before, version=before.version + 1)
+    lone.node.record_read(WholeView(other, before.version + 7, after), lone.node.log.start_at(tick), lone.now)
+    assert lone.node.view == after
+    assert lone.serving() is Serving.SERVE
+    lone.node.record_read(replace(tick, version=after.version), Position(9, 5), lone.now)
+    assert lone.told(ReadLogFrom) == []
+    one, other_one = replace(tick, version=after.version + 2), replace(tick, version=after.version + 3)
+    for _ in range(3):  # some more are missing, and two say that they lead
+        lone.node.log.start_at(tick)
+        lone.node.record_read(one, Position(9, 16), lone.now)
+        lone.node.record_read(other_one, Position(9, 17), lone.now)
+    assert lone.told(ReadLogFrom) == [ReadLogFrom(one), ReadLogFrom(other_one)]
 
 
 def test_nothing_is_waited_for_by_turning() -> None:

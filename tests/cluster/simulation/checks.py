@@ -235,8 +235,10 @@ class Checks:
         """A process has done something."""
         membership = process.membership
         self._check_end(process)
-        read = membership.log.folded_to.entry
-        if read >= 0 and membership.log.version and membership.view != self._views[read]:
+        read, log = membership.log.folded_to.entry, membership.log
+        if log.has_gap and membership.serving is Serving.SERVE:
+            self.fail(f"I9: {process.name} serves and misses records")
+        if read >= 0 and log.version and not log.has_gap and membership.view != self._views[read]:
             self.fail(f"I1: {process.name} has {membership.view.version} after entry {read}")
         if membership.serving is not Serving.SERVE:
             return

@@ -16,6 +16,7 @@ from bridge.cluster.membership.records import ViewDifference
 from bridge.cluster.membership.state import Membership
 from bridge.cluster.membership.succession import ControllerSuccession, Decision
 from bridge.cluster.membership.view import ClusterView, NodeRegistration, NodeState, Sender
+from bridge.cluster.membership.view_log import ViewLog
 from tests.cluster.simulation.scenario import Plan
 
 
@@ -55,6 +56,7 @@ def _always(value: Any) -> Callable[..., Any]:
 
 
 _judge, _answered, _decide, _stalled = Liveness.judge, Liveness.answered, ControllerSuccession.decide, Liveness.stalled
+_challenge_due = Contact.is_challenge_due
 _applied, _next_view, _made = view_log.applied, planning.next_view, NextMembers.made
 
 
@@ -83,6 +85,10 @@ def _unanswered_by_the_clock(self: Liveness, watched: Any, until: float) -> bool
 
 def _due_though_under_way(self: Contact, now: float) -> bool:
     return self.is_attached and now >= self.next_heartbeat
+
+
+def _challenge_until_it_is_back(self: Contact, now: float) -> bool:
+    return not self._is_challenge_under_way and _challenge_due(self, now)
 
 
 def _tick_though_under_way(self: Controller, now: float) -> bool:
@@ -142,6 +148,7 @@ def _any_id_dropped(self: NextMembers, most: int) -> None:
         del self.ids[name]
 
 
+TRIMMED = ("freeze", "freeze_controller", "cut", "join", "trim", "trim")
 _ORDERS = ("remove", "remove_controller", "drain", "kill_controller", "kill")
 
 MUTATIONS = {
@@ -260,6 +267,16 @@ MUTATIONS = {
         _plan(3, "move_heartbeats", "stall", "freeze"),
         ((Liveness, "stalled", _only_when_attached),),
         seeds=800,
+    ),
+    "missed records": Mutation(
+        "a node that has missed records reads the whole view",
+        _plan(3, *TRIMMED, timing=(("lost", 4.0),)),
+        ((ViewLog, "has_gap", property(_always(False), _always(None))),),
+    ),
+    "a missed challenge": Mutation(
+        "a challenge that was deleted unread is made again",
+        _plan(3, *TRIMMED, timing=(("lost", 4.0),)),
+        ((Contact, "is_challenge_due", _challenge_until_it_is_back),),
     ),
     "one name for all": Mutation(
         "a record counts for its sender", _plan(3, "freeze"), ((NodeRegistration, "sender", Sender("n", 1)),)

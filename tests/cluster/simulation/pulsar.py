@@ -49,6 +49,8 @@ class Topic:
     entries: list[tuple[Sender, Record]] = field(default_factory=list)
     readers: dict[Owner, None] = field(default_factory=dict)
     moves_until: float = 0.0
+    first: int = 0
+    """The first that is there: what is older than the retention was deleted, read or not."""
 
 
 class Pulsar:

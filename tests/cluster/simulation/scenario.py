@@ -273,6 +273,17 @@ class Run:
         self.pulsar.move(self.pulsar.heartbeats)
         self._over_in(2)
 
+    def trim(self) -> None:
+        """For a minute Pulsar keeps nothing of the view log before the last whole view, whoever has not read it."""
+        until = self.clock.now + 60
+
+        def delete() -> None:
+            self.pulsar.log.first = max(self.checks.truth.whole_at.entry, 0)
+            if self.clock.now < until:
+                self.clock.after(0.5, delete)
+
+        delete()
+
     # ---- the run -----------------------------------------------------------------------------------------------------
 
     def run(self) -> Counts:

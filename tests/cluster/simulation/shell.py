@@ -15,6 +15,7 @@ from bridge.cluster.membership.effects import (
     NodeRefused,
     Probe,
     ProbeResult,
+    ReadLogFrom,
     Replaced,
     SendHeartbeat,
     WatchHeartbeats,
@@ -241,9 +242,8 @@ class Shell:
         topic = self.pulsar.log if name == "log" else self.pulsar.heartbeats
         if name == "heartbeats" and not self._is_watching:
             return
-        while self.cursors[name] < end:
-            at = self.cursors[name]
-            self.cursors[name] += 1
+        while (at := max(self.cursors[name], topic.first)) < end:
+            self.cursors[name] = at + 1
             record = topic.entries[at][1]
             if isinstance(record, Heartbeat):
                 self._event(partial(self.membership.heartbeat_read, record, self.local_now))
@@ -307,6 +307,9 @@ class Shell:
                 self._probe(name)
             case WatchHeartbeats(on):
                 self._watch(on)
+            case ReadLogFrom(tick):
+                self.cursors["log"] = self.membership.log.start_at(tick).entry
+                self.topic_grew(self.pulsar.log)
             case HandedOver():
                 self.has_handed_over = True
                 self.clock.after(self.clock.chance.uniform(0.1, 1.0), self._stop)
