@@ -35,6 +35,7 @@ METADATA_LIMIT = RequestLimit(
     "groups.max_offset_metadata_bytes",
     ErrorCode.OFFSET_METADATA_TOO_LARGE,
 )
+_LATEST_MS = 2**63 - 1
 _MANY = 1000  # topics and partitions of which a thread makes the answer
 
 
@@ -148,7 +149,8 @@ def _answer(
 
 async def _wanted(request: Request, by_id: bool) -> dict[TopicPartition, StoredOffset]:
     chosen = request.retention_time_ms
-    expires_at = -1 if chosen < 0 else time.time_ns() // 1_000_000 + chosen
+    # no later than what is stored can say: clients that mean forever choose the largest number
+    expires_at = -1 if chosen < 0 else min(time.time_ns() // 1_000_000 + chosen, _LATEST_MS)
     return {
         (topic.name, one.partition_index): StoredOffset(
             offset=one.committed_offset,

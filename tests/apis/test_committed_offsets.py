@@ -10,7 +10,7 @@ import pytest
 from bridge.apis import offset_commit, offset_delete, offset_fetch
 from bridge.errors import KafkaError, Unanswered
 from bridge.groups.offsets import Committer
-from bridge.groups.store.records import StoredOffset
+from bridge.groups.store.records import StoredOffset, decode_offset, encode_offset
 from bridge.groups.store.visible import TopicPartition
 from bridge.kafka.error_codes import ErrorCode
 from bridge.requests.api import Broker
@@ -189,6 +189,15 @@ async def test_old_clients_choose_how_long_an_offset_is_kept() -> None:
     assert isinstance(answer, DeferredResponse)
     await answer_of(answer)
     assert cast(Offsets, where.offsets).committed[0][2]["t", 1].expires_at_ms > 1000
+
+
+async def test_an_offset_that_is_kept_as_long_as_can_be_said_is_read_as_it_was_stored() -> None:
+    where = broker()
+    answer = await offset_commit.handle(commit(retention_time_ms=2**63 - 1), where, SESSION)
+    assert isinstance(answer, DeferredResponse)
+    await answer_of(answer)
+    committed = cast(Offsets, where.offsets).committed[0][2]["t", 1]
+    assert decode_offset(encode_offset(committed)) == committed
 
 
 @pytest.mark.parametrize(("refusal", "errors"), [(None, [0, 86]), (ErrorCode.GROUP_ID_NOT_FOUND, [])])
