@@ -27,6 +27,7 @@ from bridge.groups.store.visible import all_decided_keys
 from bridge.groups.timers import Clock, Timers
 from bridge.kafka import consumer_protocol
 from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.primitives import MAX_STRING
 from bridge.telemetry import log
 from bridge.telemetry.metrics import GroupMetrics
 
@@ -92,6 +93,9 @@ class ClassicGroups:
             raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT)
         if len(request.protocols) > MAX_PROTOCOLS:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"a member may name {MAX_PROTOCOLS} protocols")
+        if not request.member_id and len(request.new_id.encode()) > MAX_STRING:
+            # it could not be told, and who comes to coordinate the group could not read it
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the client's or instance's name leaves no room for an id")
         self._budget.check(metadata_bytes(request.protocols) + len(request.new_id))
 
     def check_sync(self, request: Sync) -> None:

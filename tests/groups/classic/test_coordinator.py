@@ -10,6 +10,7 @@ from bridge.groups.classic import records as metadata
 from bridge.groups.classic.events import ClassicGroupState, Leave
 from bridge.groups.store.records import StoredOffset, encode_offset, offset_key
 from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.primitives import MAX_STRING
 from tests.groups.classic.bench import Bench
 from tests.groups.clock import settle
 
@@ -332,3 +333,14 @@ async def test_a_group_whose_members_join_while_it_is_deleted_keeps_what_they_co
     assert raised.value.code == ErrorCode.NON_EMPTY_GROUP
     assert bench.store.held["g"].offsets["t", 0].offset == 2
     assert await bench.heartbeat(member, 3) is NONE
+
+
+async def test_no_member_gets_an_id_that_is_too_long_to_be_read_again() -> None:
+    bench = Bench()
+    with pytest.raises(KafkaError) as raised:
+        await bench.join(new_id=f"{'c' * MAX_STRING}-1")
+    assert code_of(raised) == ErrorCode.INVALID_REQUEST
+    await bench.formed(new_id="c" * MAX_STRING)
+    bench = bench.restarted()
+    assert await bench.state() is ClassicGroupState.STABLE
+    assert await bench.heartbeat("c" * MAX_STRING) is NONE
