@@ -213,12 +213,12 @@ def _edited(name: str, operation: Operation, present: str, value: str) -> str:
         raise _invalid(f"Can't {operation.name} to key {name} because its type is not LIST.")
     items = _list(present)
     given = [part.strip() for part in value.split(",")]
-    left = [item for item in items if item not in given]
-    return ",".join(left if operation is Operation.SUBTRACT else [*items, *_new(given, items)])
+    return ",".join(_without(items, given) if operation is Operation.SUBTRACT else [*items, *_without(given, items)])
 
 
-def _new(given: list[str], present: list[str]) -> list[str]:
-    return [item for item in given if item not in present]
+def _without(items: list[str], others: list[str]) -> list[str]:
+    taken = set(others)  # clients choose how long both lists are
+    return [item for item in items if item not in taken]
 
 
 def _list(text: str) -> list[str]:

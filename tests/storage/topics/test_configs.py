@@ -1,5 +1,6 @@
 """Topic configs: what is kept, what it becomes in Pulsar, what is shown, and what is refused by name."""
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -207,3 +208,12 @@ def test_wrong_changes_are_refused(name: str, operation: int, value: str | None,
     with pytest.raises(KafkaError) as raised:
         apply_operations({}, [(name, operation, value)], DEFAULTS.value)
     assert raised.value.code == code
+
+
+@pytest.mark.parametrize("operation", [Operation.APPEND, Operation.SUBTRACT])
+def test_long_lists_take_no_long_time(operation: Operation) -> None:
+    """Both may be as long as a string is; the event loop waits."""
+    present, given = ",".join(["delete"] * 4600), ",".join(map(str, range(5600)))
+    began = time.process_time()
+    apply_operations({"cleanup.policy": present}, [("cleanup.policy", operation, given)])
+    assert time.process_time() - began < 0.1
