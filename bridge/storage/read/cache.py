@@ -1,7 +1,8 @@
 """The records kept in memory: the most recent ones of each partition, and older ones that were read."""
 
 from bisect import bisect_right, insort
-from collections import deque
+from collections import OrderedDict
+from collections.abc import Iterable
 
 from bridge.storage.read.batches import Batch
 from bridge.storage.read.replacement import CachedPartition, Run, Runs, weight
@@ -15,7 +16,7 @@ class CacheShare:
 
     def __init__(self, cache: "Cache") -> None:
         self._cache = cache
-        self._order: deque[tuple[CachedPartition, Batch]] = deque()
+        self._order: OrderedDict[Batch, CachedPartition] = OrderedDict()
         self.size = 0  # bytes
 
     def __len__(self) -> int:
@@ -23,20 +24,21 @@ class CacheShare:
 
     def add(self, partition: CachedPartition, batch: Batch) -> None:
         """Account for a batch; others are dropped if there is no memory left."""
-        self._order.append((partition, batch))
+        self._order[batch] = partition
         self.size += weight(batch)
         self._cache.shrink()
 
     def drop_first(self) -> None:
         """Let its partition drop the batch that was added first."""
-        partition, batch = self._order.popleft()
+        batch, partition = self._order.popitem(last=False)
         self.size -= weight(batch)
         partition.drop(batch)
 
-    def remove(self, partition: CachedPartition) -> None:
-        """Remove all batches of a partition that closes."""
-        self._order = deque(item for item in self._order if item[0] is not partition)
-        self.size = sum(weight(batch) for _, batch in self._order)
+    def remove(self, batches: Iterable[Batch]) -> None:
+        """Remove what a partition that closes still has; the others are not gone through: a thousand may close."""
+        for batch in batches:
+            del self._order[batch]
+            self.size -= weight(batch)
         self._cache.shrink()
 
 

@@ -71,7 +71,7 @@ class Tail:
         """Close the reader and free the memory."""
         self._task.cancel()
         self._end.reached = None
-        self._share.remove(self)
+        self._share.remove([batch for batch in self._batches if batch is not None])
         self.older.close()
         self._batches.clear()
         self._ahead.clear()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from bridge.storage.read.batches import Batch
@@ -82,6 +84,20 @@ def test_a_look_finds_what_a_slice_begins_with() -> None:
     for offset in (0, 9, 10, 19, 20, 29, 30, 40):
         found = older.look(offset)
         assert ([] if found is None else [found]) == older.slice(offset, 1)
+
+
+def test_partitions_close_without_a_look_at_what_others_have() -> None:
+    shared = cache()
+    partitions = [Recent(shared.recent) for _ in range(500)]
+    for n in range(20_000):
+        partitions[n % 500].add(batch(n, 1, size=50))
+    began = time.process_time()
+    for one in partitions[1:]:
+        shared.recent.remove(one.kept)
+    assert time.process_time() - began < 0.2
+    assert len(shared.recent) == len(partitions[0].kept) == 40
+    shared.recent.remove(partitions[0].kept)
+    assert shared.recent.size == 0
 
 
 def test_the_batch_added_first_is_dropped_first() -> None:
