@@ -126,6 +126,7 @@ class EpochGroups(Generic[G]):
 
     async def delete(self, loaded: LoadedGroup[G]) -> None:
         """Delete a group without members, with its offsets; those stay that are pending in open transactions."""
+        await self._all_written(loaded)
         stored = await self._store.load(loaded.group.id, confirmed=False)  # at once: no member joins
         if loaded.group.snapshot.members:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
@@ -288,6 +289,11 @@ class EpochGroups(Generic[G]):
         self._timers.set(loaded, loaded.group.deadline())
         refuse_all(waiting, loaded.gone or error)
         self._drop_if_never_joined(loaded)
+
+    async def _all_written(self, loaded: LoadedGroup[G]) -> None:
+        """Wait until what has made the group empty is stored: it would stand behind its end, and be a group again."""
+        while loaded.writing and not loaded.group.snapshot.members:
+            await self._do(loaded, lambda group, now: None)
 
     async def _erase(self, loaded: LoadedGroup[G], stored: StoredGroup, others: set[Key]) -> None:
         """Store that an empty group, with other records of it, is no more; nothing where a member has joined before."""

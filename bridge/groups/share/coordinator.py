@@ -64,6 +64,7 @@ class ShareGroups(SubscribedGroups[ShareGroup]):
     async def delete(self, loaded: LoadedGroup[ShareGroup]) -> None:
         """Delete a group without members, with the states of its partitions; NON_EMPTY_GROUP."""
         async with loaded.looking, self._states.deleting(loaded.group.id) as records:
+            await self._all_written(loaded)
             self._check_empty(loaded)
             stored = await self._store.load(loaded.group.id, confirmed=False)
             await self._erase(loaded, stored, set(records))

@@ -285,6 +285,21 @@ async def test_a_group_without_members_is_deleted_with_its_offsets() -> None:
     assert bench.metrics.loaded.value == 0
 
 
+async def test_a_group_whose_last_members_go_one_after_another_can_be_deleted_at_once() -> None:
+    bench = Bench()
+    await bench.joined("m")
+    await bench.joined("n")
+    bench.store.held_back = []
+    leaving = [await bench.send(one, -1) for one in ("m", "n")]
+    deleting = asyncio.ensure_future(bench.groups.delete("g"))
+    await settle()
+    bench.store.release()
+    await asyncio.gather(*leaving, deleting)
+    await settle()
+    assert bench.store.held == {}
+    assert await bench.state() is None
+
+
 async def test_a_member_that_joins_while_its_group_is_deleted_stays() -> None:
     bench = Bench()
     await bench.joined()

@@ -125,6 +125,20 @@ async def test_offsets_are_altered_and_forgotten_while_nobody_is_a_member() -> N
     assert bench.states == []
 
 
+async def test_a_group_whose_last_members_go_one_after_another_can_be_deleted_at_once() -> None:
+    bench = ShareBench()
+    await bench.join("m")
+    await bench.join("n")
+    bench.store.held_back = []
+    leaving = [await bench.send(one, -1) for one in ("m", "n")]
+    deleting = asyncio.ensure_future(bench.groups.delete("g"))
+    await settle()
+    bench.store.release()
+    await asyncio.gather(*leaving, deleting)
+    await settle()
+    assert bench.store.held == {}
+
+
 async def test_a_deleted_group_leaves_nothing() -> None:
     bench = ShareBench()
     await bench.join()
