@@ -299,7 +299,7 @@ class EpochGroups(Generic[G]):
         """Store that an empty group, with other records of it, is no more; nothing where a member has joined before."""
         group_id = loaded.group.id
         keys: set[Key] = {group_key(group_id), *(member_key(group_id, one) for one in stored.members)}
-        await submit(self._store, group_id, dict.fromkeys(others | keys))
+        await submit(self._store, group_id, dict.fromkeys(others | keys | loaded.unconfirmed))
         if not loaded.group.snapshot.members and not loaded.writing:
             _log.info("= group deleted", extra={"group": group_id})
             self._drop(loaded, ErrorCode.COORDINATOR_NOT_AVAILABLE)

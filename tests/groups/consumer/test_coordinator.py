@@ -300,6 +300,24 @@ async def test_a_group_whose_last_members_go_one_after_another_can_be_deleted_at
     assert await bench.state() is None
 
 
+async def test_a_deleted_group_leaves_nothing_of_a_member_whose_write_seemed_to_fail() -> None:
+    bench = Bench()
+    await bench.joined()
+    await bench.beat("m", -1)
+    bench.store.held_back, bench.store.fails = [], KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    join = await bench.join("n")
+    (late, _), *_ = bench.store.held_back
+    bench.store.release()
+    assert await error_code(join) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    bench.store.fails, bench.store.held_back = None, []
+    deleting = asyncio.ensure_future(bench.groups.delete("g"))
+    await settle()
+    bench.store.held_back.insert(0, (late, asyncio.get_running_loop().create_future()))  # it was stored after all
+    bench.store.release()
+    await deleting
+    assert bench.store.held == {}
+
+
 async def test_a_member_that_joins_while_its_group_is_deleted_stays() -> None:
     bench = Bench()
     await bench.joined()
