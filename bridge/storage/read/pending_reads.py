@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 from bridge.runtime.futures import Waiter, retrieve_exception
@@ -49,13 +50,13 @@ class PendingReads:
     def start(self, wanted: ReadRequest, log: ReadableLog, limit: int, first_timeout: float, max_reserved: int) -> None:
         """Begin to read up to `limit` bytes; `first_timeout`: the seconds that the first of them may take.
 
-        `max_reserved`: the bytes that all reads together reserve at most, as one answer has no more.
+        `max_reserved`: the bytes that all reads together reserve at most until they end, as one answer has no more.
         """
         reserved = max(min(limit, max_reserved - self.reserved), 0)
         self._reserve_bytes(reserved)
         reading = log.read(wanted.offset, limit, first_timeout, committed=wanted.committed)
         read = asyncio.get_running_loop().create_task(reading)
-        read.add_done_callback(self._done)
+        read.add_done_callback(partial(self._done, wanted))
         self._reads[wanted] = read, reserved
 
     def __len__(self) -> int:
@@ -89,7 +90,13 @@ class PendingReads:
         self.reserved += count
         self._reserve(count)
 
-    def _done(self, read: "asyncio.Task[list[bytes]]") -> None:
+    def _done(self, wanted: ReadRequest, read: "asyncio.Task[list[bytes]]") -> None:
         retrieve_exception(read)
+        present, reserved = self._reads.get(wanted, (None, 0))
+        if present is read:  # what it has found is held from now on: it may be more than was left to be reserved
+            found = () if read.cancelled() or read.exception() is not None else read.result()
+            size = sum(map(len, found))
+            self._reads[wanted] = read, size
+            self._reserve_bytes(size - reserved)
         if self._waiter is not None:
             self._waiter.woken(self)
