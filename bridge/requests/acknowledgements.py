@@ -24,7 +24,7 @@ async def acknowledged(
     `renews`: the request says that it renews locks (v2).
     """
     if sum(map(len, said.values())) > MOST_RANGES:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"more than {MOST_RANGES} batches of acknowledgements")
+        raise _too_many()
     waiting: dict[Place, asyncio.Future[None]] = {}
     errors: dict[Place, KafkaError | None] = {}
     async for place in in_turns(said):
@@ -45,7 +45,10 @@ async def acknowledged(
 
 
 def checked(batches: Sequence[AcknowledgementBatch], *, renews: bool) -> list[Acknowledgement]:
-    """What is said, in order; INVALID_REQUEST where that cannot be meant (Kafka's `validateAcknowledgementBatches`)."""
+    """What is said, in order; INVALID_REQUEST where that cannot be meant (Kafka's `validateAcknowledgementBatches`).
+
+    Or where types change so often that it is more than a member can have of a partition.
+    """
     said: list[Acknowledgement] = []
     least, last_type = 0, RENEW if renews else REJECT
     for one in batches:
@@ -63,4 +66,10 @@ def checked(batches: Sequence[AcknowledgementBatch], *, renews: bool) -> list[Ac
             if at == count or types[at] != types[begin]:
                 said.append(Acknowledgement(one.first_offset + begin, one.first_offset + at - 1, types[begin]))
                 begin = at
+            if len(said) > MOST_RANGES:
+                raise _too_many()
     return said
+
+
+def _too_many() -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, f"more than {MOST_RANGES} batches of acknowledgements")
