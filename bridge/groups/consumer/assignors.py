@@ -59,6 +59,7 @@ def uniformly(members: Mapping[str, Subscriber], topics: Mapping[str, TopicFacts
 class _Uniform:
     def __init__(self, members: Mapping[str, Subscriber], topics: Mapping[str, TopicFacts]) -> None:
         self._members = members
+        self._topics = topics
         self._given: dict[str, set[TopicIdPartition]] = {member_id: set() for member_id in sorted(members)}
         # topics with the same subscribers are dealt with together, those with the fewest subscribers first
         classes: dict[tuple[str, ...], list[TopicFacts]] = {}
@@ -80,14 +81,15 @@ class _Uniform:
 
     def _keep(self) -> set[TopicIdPartition]:
         """Let members keep what they had, as far as it exists and they want it."""
+        by_id = {topic.id: (name, topic.partitions) for name, topic in self._topics.items()}
         taken: set[TopicIdPartition] = set()
-        for subscribers, topics in self._classes:
-            for member_id in subscribers:
-                had = self._members[member_id].had
-                for topic in topics:
-                    numbers = had.get(topic.id, frozenset[int]())
-                    kept = {(topic.id, number) for number in numbers if number < topic.partitions} - taken
-                    self._given[member_id] |= kept
+        for member_id, given in self._given.items():
+            member = self._members[member_id]
+            for topic_id, numbers in member.had.items():  # not of each topic whether it had any: most had few
+                name, partitions = by_id.get(topic_id, ("", 0))
+                if name in member.topics:
+                    kept = {(topic_id, number) for number in numbers if number < partitions} - taken
+                    given |= kept
                     taken |= kept
         return taken
 

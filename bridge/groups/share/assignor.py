@@ -12,8 +12,9 @@ What a member had and may keep stays.
 """
 
 import heapq
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence, Set
 from typing import TypeVar
+from uuid import UUID
 
 from bridge.groups.consumer.assignors import Subscriber, TopicIdPartition
 from bridge.groups.consumer.model import Assignment, TopicFacts, assignment
@@ -25,8 +26,9 @@ _Place = TypeVar("_Place", bound=Hashable)
 def simple(members: Mapping[str, Subscriber], topics: Mapping[str, TopicFacts]) -> dict[str, Assignment]:
     """What each member should have."""
     classes: dict[tuple[str, ...], list[TopicIdPartition]] = {}
+    in_order = sorted(members)
     for name in sorted(topics):
-        subscribers = tuple(member_id for member_id in sorted(members) if name in members[member_id].topics)
+        subscribers = tuple(member_id for member_id in in_order if name in members[member_id].topics)
         partitions = [(topics[name].id, number) for number in range(topics[name].partitions)]
         classes.setdefault(subscribers, []).extend(partitions)
     given: dict[str, list[TopicIdPartition]] = {member_id: [] for member_id in members}
@@ -41,17 +43,24 @@ def _pairs(
 ) -> list[tuple[str, TopicIdPartition]]:
     if not subscribers or not partitions:
         return []
-    topics = sorted({topic for topic, _ in partitions})  # no others: there may be as many classes as topics
+    topics = {topic for topic, _ in partitions}  # no others: there may be as many classes as topics
     had: list[tuple[str, TopicIdPartition]] = [
         (member_id, (topic, number))
         for member_id in subscribers
-        for topic in topics
-        for number in sorted(members[member_id].had.get(topic, ()))
+        for topic, numbers in _had_of(members[member_id].had, topics)
+        for number in sorted(numbers)
     ]
     if len(partitions) >= len(subscribers):
         spread = _spread(partitions, subscribers, [(partition, member_id) for member_id, partition in had])
         return [(member_id, partition) for partition, member_id in spread.items()]
     return list(_spread(subscribers, partitions, had).items())
+
+
+def _had_of(had: Assignment, topics: Set[UUID]) -> list[tuple[UUID, frozenset[int]]]:
+    """What a member had of these topics, in order; the fewer of both are gone through."""
+    if len(had) > len(topics):
+        return sorted((topic, had[topic]) for topic in topics if topic in had)
+    return sorted((topic, numbers) for topic, numbers in had.items() if topic in topics)
 
 
 def _spread(ones: Sequence[_One], places: Sequence[_Place], had: Collection[tuple[_One, _Place]]) -> dict[_One, _Place]:
