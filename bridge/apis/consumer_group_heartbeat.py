@@ -5,7 +5,8 @@ v1 adds subscribed_topic_regex, and members choose their own ids (KIP-1082). Eve
 
 import asyncio
 import uuid
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
 
 from bridge.errors import KafkaError
 from bridge.groups.configs import CONSUMER_HEARTBEAT
@@ -24,6 +25,9 @@ from bridge.requests.rights import GROUP, TOPIC
 from bridge.requests.routes import OF_GROUP
 from bridge.requests.session import Session
 from bridge.security.acls import Operation, Resource
+
+_MANY: Final = 1000
+"""Topics and partitions: each takes some microseconds."""
 
 
 @message
@@ -78,9 +82,11 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     try:
         _check(request, session.api_version)
         viewer = _viewer(broker, session)
-        beat = await broker.groups.consumer_heartbeat(
-            request.group_id, _heartbeat(request, session, viewer.name), viewer
-        )
+        if has_many(request.topic_partitions):
+            said = await broker.cpu_thread.run(_heartbeat, request, session, viewer.name)
+        else:
+            said = _heartbeat(request, session, viewer.name)
+        beat = await broker.groups.consumer_heartbeat(request.group_id, said, viewer)
     except KafkaError as error:
         return _refused(error)
     return await _answer(beat, interval) if beat.done() else DeferredResponse(_answer(beat, interval))
@@ -111,6 +117,11 @@ def _check(request: Request, version: int) -> None:
     if assignor is not None and assignor not in ASSIGNORS:
         text = f"ServerAssignor {assignor} is not supported. Supported assignors: {', '.join(ASSIGNORS)}."
         raise KafkaError(ErrorCode.UNSUPPORTED_ASSIGNOR, text)
+
+
+def has_many(*owned: Sequence[Any] | None) -> bool:
+    """Whether a member says of so many partitions that it has them that a thread goes through these."""
+    return sum(1 + len(one.partitions) for listed in owned for one in listed or ()) > _MANY
 
 
 def require(holds: bool, text: str) -> None:

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
-from bridge.apis.consumer_group_heartbeat import require
+from bridge.apis.consumer_group_heartbeat import has_many, require
 from bridge.errors import KafkaError
 from bridge.groups.configs import STREAMS_HEARTBEAT
 from bridge.groups.consumer.model import JOINING, LEAVING_STATIC
@@ -135,7 +135,11 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     """Take the heartbeat to its group; the answer comes when what it says is stored."""
     _check_supported(request)
     _check(request)
-    beat = await broker.groups.streams_heartbeat(request.group_id, _heartbeat(request, session))
+    if has_many(request.active_tasks, request.standby_tasks):
+        said = await broker.cpu_thread.run(_heartbeat, request, session)
+    else:
+        said = _heartbeat(request, session)
+    beat = await broker.groups.streams_heartbeat(request.group_id, said)
     answering = _answer(request.group_id, request.member_epoch, beat, broker, session)
     return await answering if beat.done() else DeferredResponse(answering)
 

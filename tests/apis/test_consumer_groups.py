@@ -1,14 +1,22 @@
 """The APIs of the new consumer protocol, from decoded request to answer, on a coordinator with a store in memory."""
 
 import asyncio
+import threading
 import uuid
 from typing import Any
 
 import pytest
 
-from bridge.apis import consumer_group_describe, consumer_group_heartbeat, list_groups, offset_fetch
+from bridge.apis import (
+    consumer_group_describe,
+    consumer_group_heartbeat,
+    list_groups,
+    offset_fetch,
+    streams_group_heartbeat,
+)
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.streams_messages import TaskIds
 from tests.apis.group_bench import Bench
 from tests.groups.clock import settle
 from tests.groups.fake_topics import FakeTopics
@@ -112,3 +120,34 @@ async def test_a_fetch_with_an_old_epoch_is_refused() -> None:
     asked = [offset_fetch.RequestGroup(group_id="g", member_id="m", member_epoch=0, topics=[])]
     (group,) = (await bench.call(offset_fetch, 9, groups=asked)).groups
     assert group.error_code == ErrorCode.STALE_MEMBER_EPOCH
+
+
+@pytest.mark.parametrize("count", [1, 5000])
+async def test_a_thread_goes_through_very_many_partitions_that_a_member_says_it_has(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The event loop took a third of a second for as many as a request may name."""
+    bench, here, threads = ConsumerBench(), threading.get_ident(), set[int]()
+
+    def noted(work: Any) -> Any:
+        def noting(*asked: Any) -> Any:
+            threads.add(threading.get_ident())
+            return work(*asked)
+
+        return noting
+
+    for api, work in ((consumer_group_heartbeat, "assignment"), (streams_group_heartbeat, "_tasks")):
+        monkeypatch.setattr(api, work, noted(getattr(api, work)))
+    owned = [
+        consumer_group_heartbeat.TopicPartitions(topic_id=uuid.UUID(int=one), partitions=[0]) for one in range(count)
+    ]
+    assert (await bench.beat(3, topic_partitions=owned)).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    tasks = {
+        "active_tasks": [TaskIds(subtopology_id="0", partitions=list(range(count)))],
+        "standby_tasks": [],
+        "warmup_tasks": [],
+    }
+    values = {"group_id": "g", "member_id": "m", "member_epoch": 3, "endpoint_information_epoch": 0, **tasks}
+    with pytest.raises(KafkaError):
+        await bench.call(streams_group_heartbeat, 0, **values)
+    assert (here in threads) == (count == 1)

@@ -357,10 +357,10 @@ def _check_owned(owned: Tasks | None, configured: Configured) -> None:
     """INVALID_REQUEST for tasks that the topology does not have, where it is known which it has."""
     if owned is None or not configured.ready:
         return
-    for task in sorted(owned.all):
-        if not configured.has(task):
-            text = f"The topology has no task {task.partition} of the subtopology {task.subtopology}."
-            raise KafkaError(ErrorCode.INVALID_REQUEST, text)
+    task = min((task for task in owned.all if not configured.has(task)), default=None)
+    if task is not None:
+        text = f"The topology has no task {task.partition} of the subtopology {task.subtopology}."
+        raise KafkaError(ErrorCode.INVALID_REQUEST, text)
 
 
 def _stale_epoch(member: StreamsMember, epoch: int) -> KafkaError:
