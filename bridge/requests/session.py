@@ -129,6 +129,11 @@ class Session:
         self.close_actions[key] = action
         return True
 
+    def off_close(self, key: object) -> None:
+        """What was to be done for the key when the connection is lost has been done."""
+        if self.close_actions is not None:
+            self.close_actions.pop(key, None)
+
     def closed(self) -> None:
         """The connection is lost."""
         actions, self.close_actions = self.close_actions or {}, None

@@ -1,6 +1,7 @@
 """What the handlers of ShareFetch and ShareAcknowledge share: which partitions, by which session, and what is said."""
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -56,9 +57,11 @@ def session_of(shares: Shares, group_id: str, member_id: str, epoch: int, sessio
     def lost() -> None:
         shares.sessions.close(made, counts=True)
 
-    if not session.on_close((ShareSession, group_id, member_id), lost):
+    key = ShareSession, group_id, member_id
+    if not session.on_close(key, lost):
         lost()
         raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
+    made.on_closed = partial(session.off_close, key)
     return made
 
 

@@ -41,6 +41,8 @@ class ShareSession:
     read: dict[Place, LedPartition] = field(default_factory=dict)
     """Those that its requests have opened."""
     is_open: bool = True
+    on_closed: Callable[[], None] = lambda: None
+    """Called once: its connection has nothing to close any more, and holds nothing of it."""
 
     def has_opened(self, place: Place, led: LedPartition) -> None:
         """A request of the session is to use it."""
@@ -128,3 +130,4 @@ class ShareSessions:
             led.readers -= 1
             led.close_unused()
         session.read.clear()
+        session.on_closed()

@@ -12,6 +12,8 @@ from bridge.config import GroupSettings, Settings
 from bridge.errors import KafkaError
 from bridge.groups.configs import GroupConfigs
 from bridge.kafka.error_codes import ErrorCode
+from bridge.requests import share
+from bridge.requests.session import Session
 from bridge.runtime.fairness import Quota
 from bridge.shares import sessions
 from bridge.shares.partitions import Shares
@@ -47,7 +49,9 @@ class _Bench:
             shares=Shares(persister, configs, ShareMetrics()), topics=self, authorization=None, settings=Settings(),
             cluster=SimpleNamespace(node_id=1, snapshot=SimpleNamespace(nodes=[])), waiting_fetches=Quota(most_waiting),
         )  # fmt: skip
-        self._session: Any = SimpleNamespace(id=1, listener="", on_close=lambda key, call: True)
+        self._session: Any = SimpleNamespace(
+            id=1, listener="", on_close=lambda key, call: True, off_close=lambda key: None
+        )
 
     def cached_by_id(self, topic_id: UUID) -> None:
         return None
@@ -88,3 +92,21 @@ async def test_a_fetch_beyond_what_may_wait_reads_nothing() -> None:
     answer = await bench.fetch(1, _SECOND)
     assert (answer.error_code, len(answer.responses), answer.throttle_time_ms) == (0, 0, 100)
     assert bench.may_wait == 1
+
+
+async def test_a_connection_holds_nothing_of_the_sessions_that_are_closed() -> None:
+    configs: Any = GroupConfigs(GroupSettings(), lambda group_id: {})
+    persister: Any = None
+    shares = Shares(persister, configs, ShareMetrics())
+    connection, other = Session(1, "peer", "listener"), Session(2, "peer", "listener")
+    for member in ("m", "n"):
+        opened = share.session_of(shares, "g", member, 0, connection)
+        shares.sessions.close(opened, counts=False)
+    assert connection.close_actions == {}
+    share.session_of(shares, "g", "m", 0, connection)
+    share.session_of(shares, "g", "m", 0, other)
+    assert connection.close_actions == {}
+    connection.closed()
+    assert len(shares.sessions) == 1
+    other.closed()
+    assert len(shares.sessions) == 0

@@ -70,7 +70,11 @@ class _Bench:
             cluster=cluster, waiting_fetches=Quota(100),
         )  # fmt: skip
         self._session: Any = SimpleNamespace(
-            id=1, listener="", on_close=lambda key, call: True, remaining_response_bytes=lambda: 1 << 20
+            id=1,
+            listener="",
+            on_close=lambda key, call: True,
+            off_close=lambda key: None,
+            remaining_response_bytes=lambda: 1 << 20,
         )
 
     async def fetch(self, epoch: int, *partitions: int) -> dict[int, list[tuple[int, int, int]]]:
