@@ -13,7 +13,7 @@ consumer stays a member and reads nothing (confluentinc/librdkafka#5586). It doe
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import field
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from bridge.apis.offset_commit import BY_ID, name_topics
 from bridge.errors import KafkaError, Unanswered
@@ -21,19 +21,21 @@ from bridge.groups.store.records import StoredOffset
 from bridge.groups.store.visible import TopicPartition
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Int64, Uuid, message, nullable_since, since, until
-from bridge.requests.api import Api, Broker, Rest, Right, Rights, ServedBy
+from bridge.requests.api import Api, Broker, RequestLimit, Rest, Right, Rights, ServedBy
 from bridge.requests.authorization import Checks
 from bridge.requests.error_response import error_response as error_of_all
 from bridge.requests.rights import GROUP, TOPIC, joined, refused, take_out
 from bridge.requests.routes import OF_GROUP, OfGroups, Owners, Route
 from bridge.requests.session import Session
 from bridge.requests.topics import known_topic
-from bridge.runtime.futures import gathered, in_turns
+from bridge.runtime.futures import gathered, gathered_for, in_turns
 from bridge.security.acls import Operation, Resource
 
 TOP_LEVEL_ERROR = 2
 _ELSEWHERE = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 _NONE = StoredOffset(-1)
+MOST_REPEATED: Final = 200_000
+"""Offsets of groups that one request names again."""
 
 
 @message
@@ -108,14 +110,38 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     """Answer from memory, which holds what Pulsar has acknowledged."""
     if request.groups:
         by_id = session.api_version >= BY_ID
-        groups = await gathered(_group(one, request.require_stable, by_id, broker) for one in request.groups)
-        return _answerable(Response(groups=groups), session)
+        return _answerable(Response(groups=await _groups(request, by_id, broker)), session)
     wanted = RequestGroup(group_id=request.group_id, topics=request.topics)
     one = await _group(wanted, request.require_stable, False, broker)
     one.error_code = _told(one.error_code, session)
     if one.error_code and session.api_version < TOP_LEVEL_ERROR:  # the partitions are the only place for it
         one.topics = await _named(request.topics or (), {}, ErrorCode(one.error_code))
     return Response(topics=one.topics, error_code=one.error_code)
+
+
+async def _groups(request: Request, by_id: bool, broker: Broker) -> list[ResponseGroup]:
+    """The groups as they were asked for, also twice, as Kafka does; INVALID_REQUEST where repetitions come to too much.
+
+    Who asks for all that a group has committed names the group alone, and may do so a hundred thousand times.
+    """
+    keys = [
+        (one.group_id, one.member_id, one.member_epoch, None if one.topics is None else number)
+        async for number, one in in_turns(enumerate(request.groups))
+    ]
+    asked = dict(zip(keys, request.groups, strict=True))
+    found = await gathered_for(keys, lambda key: _group(asked[key], request.require_stable, by_id, broker))
+    answer, repeated, told = [], 0, set[Any]()
+    async for key in in_turns(keys):
+        group = found[key]
+        if key in told:
+            group = copy(group)
+            if repeated <= MOST_REPEATED:
+                repeated += sum(len(topic.partitions) for topic in group.topics)
+            if repeated > MOST_REPEATED:
+                group.error_code, group.topics = ErrorCode.INVALID_REQUEST, []
+        told.add(key)
+        answer.append(group)
+    return answer
 
 
 def _answerable(response: Response, session: Session) -> Response:
@@ -288,4 +314,5 @@ API = Api(
     route=OfOneOrMore(),
     served_by=ServedBy.COORDINATOR,
     read_only=True,
+    limits=(RequestLimit("offsets of groups that are named again", MOST_REPEATED, ErrorCode.INVALID_REQUEST),),
 )

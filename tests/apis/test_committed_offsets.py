@@ -209,3 +209,14 @@ async def test_a_deletion_is_answered(refusal: ErrorCode | None, errors: list[in
     answer = await offset_delete.handle(offset_delete.Request(group_id="g", topics=topics), broker(refusal), SESSION)
     assert answer.error_code == (refusal or 0)
     assert [one.error_code for topic in answer.topics for one in topic.partitions] == errors
+
+
+async def test_a_group_that_is_named_again_and_again_is_not_told_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """100,000 times a group of 1,000 offsets would be more than there is memory."""
+    monkeypatch.setattr(offset_fetch, "MOST_REPEATED", 2 * len(HELD))
+    groups = [offset_fetch.RequestGroup(group_id=one, topics=None) for one in "gggghg"]
+    groups.append(offset_fetch.RequestGroup(group_id="g", topics=[offset_fetch.Topic(name="a", partition_indexes=[3])]))
+    answer = await offset_fetch.handle(offset_fetch.Request(groups=groups), broker(), SESSION)
+    told = [(one.group_id, one.error_code, sum(len(topic.partitions) for topic in one.topics)) for one in answer.groups]
+    refused = ("g", ErrorCode.INVALID_REQUEST, 0)
+    assert told == [("g", 0, 3), ("g", 0, 3), ("g", 0, 3), refused, ("h", 0, 0), refused, ("g", 0, 1)]
