@@ -10,12 +10,13 @@ from copy import copy
 from typing import Annotated, Any, Final, TypeAlias
 from uuid import UUID
 
+from bridge.apis.offset_fetch import MOST_REPEATED, groups_in_order
 from bridge.errors import BridgeError, KafkaError
 from bridge.kafka.error_codes import ErrorCode, text_of
 from bridge.kafka.message import Int16, Int32, Int64, Uuid, message, since
 from bridge.kafka.schema import ZERO_UUID
 from bridge.requests import leadership
-from bridge.requests.api import Api, Broker, Rest, Right, Rights, ServedBy
+from bridge.requests.api import Api, Broker, RequestLimit, Rest, Right, Rights, ServedBy
 from bridge.requests.authorization import Checks
 from bridge.requests.rights import GROUP, TOPIC, joined, refused, take_out
 from bridge.requests.routes import OfGroups
@@ -98,13 +99,18 @@ _Begun: TypeAlias = defaultdict[tuple[str, int], list[tuple[ResponsePartition, i
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Tell where each partition begins; a group that is not there has begun nowhere, as in Kafka."""
-    groups, begun = list(range(len(request.groups))), _Begun(list)
-    found = await gathered_for(groups, lambda index: _describe(request.groups[index], broker, begun))
+    begun = _Begun(list)
+    keys = [
+        (one.group_id, None if one.topics is None else number)
+        async for number, one in in_turns(enumerate(request.groups))
+    ]
+    asked = dict(zip(keys, request.groups, strict=True))
+    found = await gathered_for(keys, lambda key: _describe(asked[key], broker, begun))
     if session.api_version >= _TELLS_LAG:
         with suppress(TimeoutError):
             async with asyncio.timeout(_ENDS_SECONDS):
                 await gathered(_add_lags(*place, told, broker) for place, told in begun.items())
-    return Response(groups=[found[index] for index in groups])
+    return Response(groups=await groups_in_order(keys, found))
 
 
 async def _describe(asked: RequestGroup, broker: Broker, begun: _Begun) -> Group:
@@ -217,4 +223,5 @@ API = Api(
     route=OfGroups("groups", "groups"),
     served_by=ServedBy.COORDINATOR,
     read_only=True,
+    limits=(RequestLimit("offsets of groups that are named again", MOST_REPEATED, ErrorCode.INVALID_REQUEST),),
 )

@@ -10,10 +10,10 @@ which all look the coordinator up again. But librdkafka, up to 2.16 at least, ne
 consumer stays a member and reads nothing (confluentinc/librdkafka#5586). It does when its connection breaks.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import field
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Protocol, TypeVar
 
 from bridge.apis.offset_commit import BY_ID, name_topics
 from bridge.errors import KafkaError, Unanswered
@@ -120,17 +120,32 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
 
 
 async def _groups(request: Request, by_id: bool, broker: Broker) -> list[ResponseGroup]:
-    """The groups as they were asked for, also twice, as Kafka does; INVALID_REQUEST where repetitions come to too much.
-
-    Who asks for all that a group has committed names the group alone, and may do so a hundred thousand times.
-    """
     keys = [
         (one.group_id, one.member_id, one.member_epoch, None if one.topics is None else number)
         async for number, one in in_turns(enumerate(request.groups))
     ]
     asked = dict(zip(keys, request.groups, strict=True))
     found = await gathered_for(keys, lambda key: _group(asked[key], request.require_stable, by_id, broker))
-    answer, repeated, told = [], 0, set[Any]()
+    return await groups_in_order(keys, found)
+
+
+class GroupOffsets(Protocol):
+    """A group of an answer, with its offsets."""
+
+    error_code: int
+    topics: list[Any]
+
+
+_K = TypeVar("_K", bound=Hashable)
+_G = TypeVar("_G", bound=GroupOffsets)
+
+
+async def groups_in_order(keys: Iterable[_K], found: Mapping[_K, _G]) -> list[_G]:
+    """The groups as they were asked for, also twice, as Kafka does; INVALID_REQUEST where repetitions come to too much.
+
+    Who asks for all offsets of a group names the group alone, and may do so a hundred thousand times.
+    """
+    answer, repeated, told = [], 0, set[_K]()
     async for key in in_turns(keys):
         group = found[key]
         if key in told:
