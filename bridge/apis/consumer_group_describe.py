@@ -8,7 +8,13 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 from uuid import UUID
 
-from bridge.apis.describe_groups import MAX_MEMBERS, NO_OPERATIONS, descriptions_in_order, rights_to_describe
+from bridge.apis.describe_groups import (
+    MAX_MEMBERS,
+    MOST_REPEATED_BYTES,
+    NO_OPERATIONS,
+    descriptions_in_order,
+    rights_to_describe,
+)
 from bridge.errors import KafkaError
 from bridge.groups.consumer.model import NOTHING, Assignment, ConsumerMember, GroupSnapshot
 from bridge.kafka.error_codes import ErrorCode
@@ -181,5 +187,8 @@ API = Api(
     route=OfGroups("group_ids", "groups"),
     served_by=ServedBy.COORDINATOR,
     read_only=True,
-    limits=(RequestLimit("members of an answer", MAX_MEMBERS, ErrorCode.INVALID_REQUEST),),
+    limits=(
+        RequestLimit("members of an answer", MAX_MEMBERS, ErrorCode.INVALID_REQUEST),
+        RequestLimit("bytes of groups that are named again", MOST_REPEATED_BYTES, ErrorCode.INVALID_REQUEST),
+    ),
 )

@@ -6,6 +6,7 @@ flexible. A group that does not exist is Dead; v6 says GROUP_ID_NOT_FOUND as wel
 
 from collections.abc import Awaitable, Callable
 from copy import copy
+from dataclasses import fields, is_dataclass
 from typing import Annotated, Any, Protocol, TypeVar
 
 from bridge.errors import KafkaError
@@ -22,6 +23,8 @@ from bridge.runtime.futures import gathered_for, in_turns
 from bridge.security.acls import Operation
 
 NO_OPERATIONS = -(2**31)
+MOST_REPEATED_BYTES = 64 * 1024 * 1024
+"""Of groups that one request names again."""
 MAX_MEMBERS = 200_000
 """Of all groups in an answer."""
 TELLS = 6
@@ -106,16 +109,32 @@ def rights_to_describe(of: str, hide: Callable[[Any, Checks], Awaitable[Any]]) -
 
 
 async def descriptions_in_order(groups: list[str], found: dict[str, _D], most: int) -> list[_D]:
-    """The groups as they were asked for, also twice, as Kafka does; INVALID_REQUEST beyond so many members in all."""
-    answer, members = [], 0
+    """The groups as they were asked for, also twice, as Kafka does; INVALID_REQUEST beyond so many members in all, or
+    where those that are named again come to too many bytes: a member's metadata, for one, may be long."""
+    answer, members, repeated = [], 0, 0
+    sizes: dict[str, int | None] = {}
     async for group_id in in_turns(groups):
         one = found[group_id]
         members += len(one.members)
-        if members > most:
+        if group_id in sizes and repeated <= MOST_REPEATED_BYTES:
+            known = sizes[group_id]
+            size = sizes[group_id] = _size(one) if known is None else known
+            repeated += size
+        sizes.setdefault(group_id)
+        if members > most or repeated > MOST_REPEATED_BYTES:
             one = copy(one)
             one.error_code, one.members = ErrorCode.INVALID_REQUEST, []
         answer.append(one)
     return answer
+
+
+def _size(value: Any) -> int:
+    """About the bytes of a message's field in an answer."""
+    if isinstance(value, (str, bytes)):
+        return len(value)
+    if isinstance(value, list):
+        return 4 * len(value) if value and isinstance(value[0], int) else sum(map(_size, value))
+    return sum(_size(getattr(value, one.name)) for one in fields(value)) if is_dataclass(value) else 8
 
 
 async def _describe(group_id: str, tells: bool, broker: Broker) -> Group:
@@ -186,5 +205,8 @@ API = Api(
     route=OfGroups("groups", "groups"),
     served_by=ServedBy.COORDINATOR,
     read_only=True,
-    limits=(RequestLimit("members of an answer", MAX_MEMBERS, ErrorCode.INVALID_REQUEST),),
+    limits=(
+        RequestLimit("members of an answer", MAX_MEMBERS, ErrorCode.INVALID_REQUEST),
+        RequestLimit("bytes of groups that are named again", MOST_REPEATED_BYTES, ErrorCode.INVALID_REQUEST),
+    ),
 )

@@ -3,7 +3,13 @@
 v0 is the only version. It is flexible.
 """
 
-from bridge.apis.describe_groups import MAX_MEMBERS, NO_OPERATIONS, descriptions_in_order, rights_to_describe
+from bridge.apis.describe_groups import (
+    MAX_MEMBERS,
+    MOST_REPEATED_BYTES,
+    NO_OPERATIONS,
+    descriptions_in_order,
+    rights_to_describe,
+)
 from bridge.apis.streams_group_heartbeat import task_ids
 from bridge.errors import KafkaError
 from bridge.groups.streams import model
@@ -220,5 +226,8 @@ API = Api(
     route=OfGroups("group_ids", "groups"),
     served_by=ServedBy.COORDINATOR,
     read_only=True,
-    limits=(RequestLimit("members of an answer", MAX_MEMBERS, ErrorCode.INVALID_REQUEST),),
+    limits=(
+        RequestLimit("members of an answer", MAX_MEMBERS, ErrorCode.INVALID_REQUEST),
+        RequestLimit("bytes of groups that are named again", MOST_REPEATED_BYTES, ErrorCode.INVALID_REQUEST),
+    ),
 )

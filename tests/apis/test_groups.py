@@ -1,10 +1,12 @@
 """The APIs of groups, from decoded request to answer, on a coordinator with a store in memory."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from bridge.apis import (
+    consumer_group_heartbeat,
     delete_groups,
     describe_groups,
     heartbeat,
@@ -15,6 +17,7 @@ from bridge.apis import (
 from bridge.errors import KafkaError
 from bridge.groups.store.records import StoredOffset, encode_offset, offset_key
 from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.message import ZERO_UUID
 from tests.apis.group_bench import Bench
 from tests.groups.clock import settle
 
@@ -191,6 +194,23 @@ async def test_groups_are_told_as_often_as_asked_for_up_to_so_many_members() -> 
     found = await describe_groups.descriptions_in_order(["g", "g", "g"], {"g": group}, 6)
     assert [(one.error_code, len(one.members)) for one in found] == [(0, 3), (0, 3), (ErrorCode.INVALID_REQUEST, 0)]
     assert len(group.members) == 3
+
+
+@pytest.mark.parametrize("lists", [False, True])
+async def test_groups_with_long_metadata_are_not_told_without_end(lists: bool) -> None:
+    """100,000 times a group of one member, with a megabyte of metadata or of partitions, is more than all memory."""
+    many: Any
+    if lists:
+        parts = consumer_group_heartbeat.TopicPartitions(topic_id=ZERO_UUID, partitions=[1] * 250_000)
+        many = consumer_group_heartbeat.Assigned(topic_partitions=[parts])
+    else:
+        many = replace(_MEMBER, member_metadata=bytes(1_000_000))
+    group = describe_groups.Group(
+        error_code=0, group_id="g", group_state="Stable", protocol_type="", protocol_data="", members=[many]
+    )
+    found = await describe_groups.descriptions_in_order(["g"] * 1000, {"g": group}, 1000)
+    assert 60 <= sum(bool(one.members) for one in found) <= 68
+    assert (found[-1].error_code, group.error_code) == (ErrorCode.INVALID_REQUEST, 0)
 
 
 _MEMBER = describe_groups.Member(
