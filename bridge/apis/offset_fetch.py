@@ -120,13 +120,28 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
 
 
 async def _groups(request: Request, by_id: bool, broker: Broker) -> list[ResponseGroup]:
+    refused = await gathered(_refusal(one, broker) for one in request.groups)
     keys = [
-        (one.group_id, one.member_id, one.member_epoch, None if one.topics is None else number)
+        (one.group_id, None if one.topics is None else number)  # whichever members ask for all
         async for number, one in in_turns(enumerate(request.groups))
     ]
     asked = dict(zip(keys, request.groups, strict=True))
     found = await gathered_for(keys, lambda key: _group(asked[key], request.require_stable, by_id, broker))
-    return await groups_in_order(keys, found)
+    told = await groups_in_order(keys, found)
+    async for index, error in in_turns(enumerate(refused)):
+        if error:
+            told[index] = ResponseGroup(group_id=told[index].group_id, error_code=error)
+    return told
+
+
+async def _refusal(group: RequestGroup, broker: Broker) -> int:
+    """Why the member that asks gets nothing; NONE: it gets what it asks for, or names no member."""
+    try:
+        if group.member_id is not None or group.member_epoch >= 0:
+            await broker.groups.check_fetch(group.group_id, group.member_id, group.member_epoch)
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.NONE
 
 
 class GroupOffsets(Protocol):
@@ -176,8 +191,6 @@ def _told(code: int, session: Session) -> int:
 
 async def _group(group: RequestGroup, require_stable: bool, by_id: bool, broker: Broker) -> ResponseGroup:
     try:
-        if group.member_id is not None or group.member_epoch >= 0:
-            await broker.groups.check_fetch(group.group_id, group.member_id, group.member_epoch)
         offsets = await broker.offsets.fetch(group.group_id, require_stable=require_stable)
         if by_id and group.topics is not None:
             await name_topics(group.topics, broker)

@@ -214,7 +214,10 @@ async def test_a_deletion_is_answered(refusal: ErrorCode | None, errors: list[in
 async def test_a_group_that_is_named_again_and_again_is_not_told_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """100,000 times a group of 1,000 offsets would be more than there is memory."""
     monkeypatch.setattr(offset_fetch, "MOST_REPEATED", 2 * len(HELD))
-    groups = [offset_fetch.RequestGroup(group_id=one, topics=None) for one in "gggghg"]
+    groups = [
+        offset_fetch.RequestGroup(group_id=one, topics=None, member_epoch=-number)  # by whichever member
+        for number, one in enumerate("gggghg", start=1)
+    ]
     groups.append(offset_fetch.RequestGroup(group_id="g", topics=[offset_fetch.Topic(name="a", partition_indexes=[3])]))
     answer = await offset_fetch.handle(offset_fetch.Request(groups=groups), broker(), SESSION)
     told = [(one.group_id, one.error_code, sum(len(topic.partitions) for topic in one.topics)) for one in answer.groups]
