@@ -67,9 +67,9 @@ class _Bench:
         self.own.refuses = KafkaError(ErrorCode.NOT_COORDINATOR)
         other = FakeStore()
         other.refuses = KafkaError(ErrorCode.NOT_COORDINATOR)
-        self.there = ShareStates(self.store)
+        self.there = ShareStates(self.store, lambda: 0)
         self.others = _Others((self.there, ShareStates(other)))
-        self.states = NodesShareStates(ShareStates(self.own), lambda group_id: 0)
+        self.states = NodesShareStates(ShareStates(self.own, lambda: 0), lambda group_id: 0)
         self.states.others = self.others
 
 

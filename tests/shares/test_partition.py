@@ -86,7 +86,7 @@ class _Bench:
     def __init__(self, set_configs: Mapping[str, str] | None = None, *, coordinates: bool = False) -> None:
         self.store = FakeStore()
         self.metrics = ShareMetrics()
-        self.states = ShareStates(self.store)
+        self.states = ShareStates(self.store, lambda: 0)
         configs = GroupConfigs(
             GroupSettings(), lambda group_id: {"share.auto.offset.reset": "earliest", **(set_configs or {})}
         )

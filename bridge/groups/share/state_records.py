@@ -39,7 +39,7 @@ class ShareState:
     """What is stored of one partition in one share group."""
 
     state_epoch: int
-    """Grows when the offset is altered."""
+    """Grows when the offset is altered; random at first, so that it is not that of a state that was deleted."""
     leader_epoch: int = -1
     """Of the last leader that has read it."""
     start: int = UNINITIALIZED

@@ -3,7 +3,7 @@
 It is what Kafka calls the persister (KIP-932). A partition is initialized before it is assigned to a member; its leader
 then reads the state, begins where that says, and writes the whole of it whenever records are done or given back.
 
-    await states.initialize(group, topic_id, partition, state_epoch)     # new: start −1. Nothing where it is there
+    await states.initialize(group, topic_id, partition)                  # new: start −1. Nothing where it is there
     await states.alter(group, topic_id, partition, start)                # an administrator's offset: the epoch grows
     await states.delete(group, [(topic_id, partition), …])
     state = await states.read(group, topic_id, partition, leader_epoch)  # fences leaders before it
@@ -15,12 +15,15 @@ Topic ids are `uuid.UUID`. A call returns when what it says is stored. KafkaErro
 COORDINATOR_LOAD_IN_PROGRESS and NOT_COORDINATOR as the store; FENCED_LEADER_EPOCH and FENCED_STATE_EPOCH where another
 leader has read it, or the offset was altered; UNKNOWN_TOPIC_OR_PARTITION where it is not initialized.
 
+A state that is made begins at a random epoch: a write of the deleted one before it, still on its way, is fenced.
+
 Calls for one partition are executed one after another, so that each is judged by what is stored.
 
 A group is deleted within `deleting`: its records go with the group's own, in one write.
 """
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final, NamedTuple, TypeAlias
@@ -28,7 +31,6 @@ from uuid import UUID
 
 from bridge.errors import KafkaError
 from bridge.groups.share.state_records import (
-    UNINITIALIZED,
     ShareState,
     ShareWrite,
     check_epochs,
@@ -46,6 +48,8 @@ __all__ = ["Place", "ShareState", "ShareStates", "ShareWrite", "Summary"]
 
 Place: TypeAlias = tuple[UUID, int]
 """A topic's id, and a partition."""
+_FIRST_EPOCHS: Final = 1 << 30
+"""Half of what an int32 has: enough are left for all alterations."""
 _NOT_INITIALIZED: Final = "the partition is not of this share group"
 
 
@@ -63,27 +67,29 @@ class Summary(NamedTuple):
 class ShareStates:
     """The states of the share partitions of all groups that this node coordinates."""
 
-    def __init__(self, store: GroupStore) -> None:
+    def __init__(
+        self, store: GroupStore, first_epoch: Callable[[], int] = lambda: secrets.randbelow(_FIRST_EPOCHS)
+    ) -> None:
+        """`first_epoch`: the state epoch of a state that is made."""
         self._store = store
+        self._first_epoch = first_epoch
         self._turns: dict[tuple[str, UUID, int], tuple[asyncio.Lock, int]] = {}
         self.on_changed: list[Callable[[str, UUID, int], None]] = []
         """Called with group, topic id and partition when a state was changed, and not by its leader."""
 
-    async def initialize(
-        self, group_id: str, topic_id: UUID, partition: int, state_epoch: int = 0, start: int = UNINITIALIZED
-    ) -> None:
-        """Make the state of a partition; nothing where there is one of this epoch, or of a later one."""
+    async def initialize(self, group_id: str, topic_id: UUID, partition: int) -> None:
+        """Make the state of a partition; nothing where there is one."""
         async with self._turn(group_id, topic_id, partition):
             present = _state(await self._store.load(group_id, confirmed=False), group_id, topic_id, partition)
-            if present is None or present.state_epoch < state_epoch:
-                await self._put(group_id, topic_id, partition, ShareState(state_epoch, start=start))
+            if present is None:
+                await self._put(group_id, topic_id, partition, ShareState(self._first_epoch()))
                 self._changed(group_id, topic_id, partition)
 
     async def alter(self, group_id: str, topic_id: UUID, partition: int, start: int) -> None:
         """Begin again at an offset, or where the group's configs say (−1); makes the state where there is none."""
         async with self._turn(group_id, topic_id, partition):
             present = _state(await self._store.load(group_id), group_id, topic_id, partition)
-            epoch = 0 if present is None else present.state_epoch + 1
+            epoch = self._first_epoch() if present is None else present.state_epoch + 1
             await self._put(group_id, topic_id, partition, ShareState(epoch, start=start))
             self._changed(group_id, topic_id, partition)
 

@@ -82,16 +82,16 @@ def test_a_later_leader_fences() -> None:
 
 async def test_a_partition_from_its_beginning_to_its_end() -> None:
     store, told = FakeStore(), list[tuple[str, UUID, int]]()
-    states = ShareStates(store)
+    states = ShareStates(store, lambda: 4)
     states.on_changed.append(lambda *where: told.append(where))
     with pytest.raises(KafkaError) as raised:
         await states.read("g", _T, 0, 1)
     assert raised.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert await states.summary("g", _T, 0) is None
-    await states.initialize("g", _T, 0, 4)
+    await states.initialize("g", _T, 0)
     assert await states.read("g", _T, 0, 1) == ShareState(4, 1)
     await states.write("g", _T, 0, ShareWrite(4, 1, 1, 5, _BATCHES, 3))
-    await states.initialize("g", _T, 0, 4)  # it is there
+    await states.initialize("g", _T, 0)  # it is there
     assert await states.read("g", _T, 0, 1) == ShareState(4, 1, 5, _BATCHES, 3, 1)
     assert await states.summary("g", _T, 0) == Summary(5, 3, 4, 1)
     assert told == [("g", _T, 0)]
@@ -109,7 +109,7 @@ async def test_a_partition_from_its_beginning_to_its_end() -> None:
 
 async def test_calls_are_judged_by_what_is_stored() -> None:
     store = FakeStore()
-    states = ShareStates(store)
+    states = ShareStates(store, lambda: 0)
     await states.initialize("g", _T, 0)
     await states.read("g", _T, 0, 1)
     store.held_back = []
@@ -131,7 +131,7 @@ async def test_calls_are_judged_by_what_is_stored() -> None:
 
 async def test_no_leader_writes_while_a_group_is_deleted() -> None:
     store = FakeStore()
-    states = ShareStates(store)
+    states = ShareStates(store, lambda: 0)
     await states.initialize("g", _T, 0)
     await states.read("g", _T, 0, 1)
     async with states.deleting("g") as records:
@@ -142,3 +142,19 @@ async def test_no_leader_writes_while_a_group_is_deleted() -> None:
         await writing
     assert raised.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert store.held == {}
+
+
+@pytest.mark.parametrize("made", ["initialized", "altered"])
+async def test_a_late_write_of_a_deleted_state_is_not_taken_by_the_next_one(made: str) -> None:
+    """The group was deleted and recreated, and the same leader, of the same epoch, has read the new state."""
+    states = ShareStates(FakeStore())
+    await states.initialize("g", _T, 0)
+    old = await states.read("g", _T, 0, 1)
+    await states.delete("g", [(_T, 0)])
+    await (states.initialize("g", _T, 0) if made == "initialized" else states.alter("g", _T, 0, -1))
+    new = await states.read("g", _T, 0, 1)
+    with pytest.raises(KafkaError) as raised:
+        await states.write("g", _T, 0, ShareWrite(old.state_epoch, 1, old.q + 1, 500, (), 0))
+    assert raised.value.code == ErrorCode.FENCED_STATE_EPOCH
+    assert await states.read("g", _T, 0, 1) == new
+    assert 0 <= new.state_epoch < 1 << 30
