@@ -114,7 +114,10 @@ class _Topics:
     def __init__(self, source: "KafkaEndpoint", target: "KafkaEndpoint", options: argparse.Namespace) -> None:
         self._source, self._target = source, target
         self._dry_run, self._replace = options.dry_run, options.replace
-        fits = re.compile(options.topics) if options.topics else None
+        try:
+            fits = re.compile(options.topics) if options.topics else None
+        except re.error as error:
+            raise SettingsError(f"--topics {options.topics}: no regular expression: {error}") from None
         names = sorted(source.topics() - INTERNAL)
         self._names = [name for name in names if fits is None or fits.fullmatch(name)]
         self._there = target.topics()

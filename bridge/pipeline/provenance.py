@@ -37,7 +37,8 @@ def true_timestamp() -> "Column":
     """The time the record had at its first source: as a header tells it, else its own, in milliseconds."""
     from pyspark.sql import functions as f
 
-    return f.coalesce(header_text(TIMESTAMP).cast("long"), f.unix_millis("timestamp"))
+    # anyone can write such a header: what is no number is none of ours, and must not end a job
+    return f.coalesce(header_text(TIMESTAMP).try_cast("long"), f.unix_millis("timestamp"))
 
 
 def stamped(frame: "DataFrame") -> "DataFrame":

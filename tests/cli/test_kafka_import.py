@@ -170,6 +170,8 @@ def test_the_table_is_for_people(kafka: str, bridge: BridgeThread) -> None:
 
 
 def test_what_cannot_be_asked_is_one_line(bridge: BridgeThread) -> None:
+    with pytest.raises(SettingsError, match=r"--topics \(: no regular expression"):
+        run(bridge.kafka, bridge.kafka, "--topics", "(")
     with pytest.raises(SettingsError, match="--what nothing"):
         run(bridge.kafka, bridge.kafka, "--what", "nothing")
     with pytest.raises(SettingsError, match="--from here: not HOST:PORT"):

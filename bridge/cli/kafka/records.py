@@ -46,18 +46,24 @@ def produce(options: argparse.Namespace) -> int:
 
     where = {} if options.partition is None else {"partition": options.partition}
     with endpoint.told():
-        for line in sys.stdin.buffer:
-            key, value = _split(line.removesuffix(b"\n"), options)
-            while True:
-                try:
-                    producer.produce(options.topic, value, key, headers=headers, on_delivery=told, **where)
+        try:
+            for line in sys.stdin.buffer:
+                key, value = _split(line.removesuffix(b"\n"), options)
+                while True:
+                    try:
+                        producer.produce(options.topic, value, key, headers=headers, on_delivery=told, **where)
+                        break
+                    except BufferError:
+                        producer.poll(_POLL_SECONDS)
+                producer.poll(0)
+                if failed:
                     break
-                except BufferError:
-                    producer.poll(_POLL_SECONDS)
-            producer.poll(0)
-            if failed:
-                break
-        left = producer.flush(SECONDS)
+        except KafkaException as error:
+            failed.append(endpoint.reason(error.args[0]))
+        except KafkaFailed as error:
+            failed.append(str(error))
+        finally:
+            left = producer.flush(SECONDS)  # what was read is stored, whatever came behind it
     if failed:
         raise KafkaFailed(f"{stored} records are stored, then: {failed[0]}")
     if left:

@@ -64,6 +64,10 @@ def test_what_is_not_stored_is_an_error(bridge: BridgeThread, run: Run, typed: C
     assert complaint.startswith("bridge: 0 records are stored, then: MSG_SIZE_TOO_LARGE")
     typed(b"no separator\n")
     assert run("produce", topic, "--key-separator", ":", *at)[0] == 1
+    typed(b"a:1\nb:2\nno separator\nc:3\n")
+    code, _, complaint = run("produce", topic, "--key-separator", ":", *at)
+    assert (code, complaint[:42]) == (1, "bridge: 2 records are stored, then: a line")
+    assert run("consume", topic, "--until-end", *at)[1] == ["1", "2"]
     assert run("consume", unique("gone"), *at)[0] == 1
 
 
