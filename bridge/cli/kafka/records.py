@@ -45,30 +45,32 @@ def produce(options: argparse.Namespace) -> int:
             print(f"partition {message.partition()}, offset {message.offset()}")
 
     where = {} if options.partition is None else {"partition": options.partition}
-    with endpoint.told():
-        try:
+    try:
+        with endpoint.told():
             for line in sys.stdin.buffer:
                 key, value = _split(line.removesuffix(b"\n"), options)
-                while True:
-                    try:
-                        producer.produce(options.topic, value, key, headers=headers, on_delivery=told, **where)
-                        break
-                    except BufferError:
-                        producer.poll(_POLL_SECONDS)
+                _send(producer, options.topic, value, key, headers=headers, on_delivery=told, **where)
                 producer.poll(0)
                 if failed:
                     break
-        except KafkaException as error:
-            failed.append(endpoint.reason(error.args[0]))
-        except KafkaFailed as error:
-            failed.append(str(error))
-        finally:
-            left = producer.flush(SECONDS)  # what was read is stored, whatever came behind it
+    except KafkaFailed as error:
+        failed.append(str(error))
+    finally:
+        left = producer.flush(SECONDS)  # what was read is stored, whatever came behind it
     if failed:
         raise KafkaFailed(f"{stored} records are stored, then: {failed[0]}")
     if left:
         raise KafkaFailed(f"{stored} records are stored, of {left} there is no answer within {SECONDS:.0f} s")
     return 0
+
+
+def _send(producer: Producer, topic: str, value: bytes, key: bytes | None, **more: Any) -> None:
+    while True:
+        try:
+            producer.produce(topic, value, key, **more)
+            return
+        except BufferError:  # its queue is full
+            producer.poll(_POLL_SECONDS)
 
 
 def _split(line: bytes, options: argparse.Namespace) -> tuple[bytes | None, bytes]:
