@@ -137,6 +137,11 @@ def test_who_holds_a_slot() -> None:
 def test_properties_of_a_topic() -> None:
     properties = {"kafka.configs": '{"retention.ms":"5"}', "kafka.log.start.1.42": "", "kafkaTopicUUID": _ID}
     assert topic_properties.configs(properties) == {"retention.ms": "5"}
+    changed = {"kafka.configs": ' {"retention.ms":"6"}', "kafka.config.retention.ms": '"6"', "kafka.config.a": "null"}
+    assert topic_properties.with_changes({"kafka.configs": '{"a":"1","retention.ms":"5"}'}, {"retention.ms": "6"}) == (
+        changed
+    )
+    assert topic_properties.configs({**changed, "kafka.configs": ' {"a":"1"}'}) == {"retention.ms": "6"}
     assert topic_properties.log_starts(properties) == {1: 42}
     assert str(topic_id(properties)) == _ID
     assert digest_in(uuid.UUID(_ID)) == name_digest("orders")

@@ -2,17 +2,20 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from bridge.codec.compression import KafkaCodec
 from bridge.storage.entries import KAFKA, PULSAR
 
 CONFIGS = "kafka.configs"
-"""The configs that clients have set, as JSON."""
+"""The configs that clients have set, as JSON; those that were changed since have a property each (`with_changes`)."""
 CODECS = {"uncompressed": KafkaCodec.NONE} | {one.name.lower(): one for one in KafkaCodec if one}
 """The values of compression.type but for `producer`."""
 TIMESTAMP_BEFORE, TIMESTAMP_AFTER = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
 BEFORE_MAX_MS, AFTER_MAX_MS = (1 << 63) - 1, 3_600_000
 """The defaults of these two, as in Kafka 4.0 (KIP-1030)."""
+_CONFIG = "kafka.config."
+_CHANGED = " "
 _LOG_START = "kafka.log.start."
 _MAX_PARTITION, _MAX_NUMBER = (1 << 31) - 1, (1 << 63) - 1
 _MAX_DIGITS = 19
@@ -56,13 +59,64 @@ def _log_starts(properties: Mapping[str, str]) -> Iterator[tuple[int, int, str]]
 
 def configs(properties: Mapping[str, str]) -> dict[str, str]:
     """The configs that clients have set, here or with KoP."""
-    try:
-        found = json.loads(properties.get(CONFIGS, "{}"))
-    except (ValueError, RecursionError):
-        found = {}
-    result = {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}
+    result = kept_configs(properties)
     kop_s = _OF_KOP.get(properties.get(_KOP_FORMAT, ""))
     return result if kop_s is None or is_compacted(result) else {"entry.format": kop_s, **result}
+
+
+def kept_configs(properties: Mapping[str, str]) -> dict[str, str]:
+    """The configs that clients have set here."""
+    found = _parsed(properties.get(CONFIGS, "{}"))
+    result = {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}
+    if not _is_of_earlier_version(properties):
+        for name, value in _changed(properties):
+            if value is None:
+                result.pop(name, None)
+            else:
+                result[name] = value
+    return result
+
+
+def with_changes(properties: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
+    """The properties to add to these, so that the topic has these configs; none where it has them.
+
+    Pulsar's properties have no compare-and-set, but each is changed by itself: where two nodes change different configs
+    at the same time, both changes stay. What is not set any more is null. `CONFIGS` has all of them, too, for nodes of
+    earlier versions, which know nothing else. The blank before it is lost when such a node writes it: then it counts
+    alone, until a config is changed here.
+    """
+    kept = kept_configs(properties)
+    changed = {name for name in kept.keys() | wanted.keys() if kept.get(name) != wanted.get(name)}
+    together = {CONFIGS: _CHANGED + with_configs(wanted)[CONFIGS]}
+    if not changed:  # of two nodes that changed some at the same time, the one that is done last has all together
+        each_counts = any(_changed(properties)) and not _is_of_earlier_version(properties)
+        return together if each_counts and properties.get(CONFIGS) != together[CONFIGS] else {}
+    if _is_of_earlier_version(properties):
+        outdated = {name for name, _ in _changed(properties)}
+        changed |= outdated and outdated | wanted.keys()
+    return {**{_CONFIG + name: json.dumps(wanted.get(name)) for name in sorted(changed)}, **together}
+
+
+def _is_of_earlier_version(properties: Mapping[str, str]) -> bool:
+    """Whether a node that knows no property for each config has written the configs last."""
+    return CONFIGS in properties and not properties[CONFIGS].startswith(_CHANGED)
+
+
+def _changed(properties: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
+    """The configs that have a property each; None: not set."""
+    for name, text in properties.items():
+        if name.startswith(_CONFIG):
+            value = _parsed(text)
+            if text == "null" or isinstance(value, str):
+                yield name[len(_CONFIG) :], value
+
+
+def _parsed(text: str) -> Any:
+    """What a text is in JSON; None where it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def max_message_bytes(configs: Mapping[str, str]) -> int | None:
@@ -103,5 +157,5 @@ def codec(configs: Mapping[str, str]) -> KafkaCodec | None:
 
 
 def with_configs(values: Mapping[str, str]) -> dict[str, str]:
-    """The properties that keep these configs."""
+    """The properties that keep these configs with a new topic."""
     return {CONFIGS: json.dumps(dict(sorted(values.items())), separators=(",", ":"))}

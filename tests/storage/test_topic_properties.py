@@ -64,6 +64,44 @@ def test_malformed_configs_are_ignored(text: str) -> None:
     assert topic_properties.configs({topic_properties.CONFIGS: text}) == {}
 
 
+def _changed(properties: dict[str, str], wanted: dict[str, str]) -> dict[str, str]:
+    return {**properties, **topic_properties.with_changes(properties, wanted)}
+
+
+@pytest.mark.parametrize("earlier", [{}, topic_properties.with_configs({"a": "1", "b": "2"})])
+def test_configs_that_are_changed_at_the_same_time_stay_changed(earlier: dict[str, str]) -> None:
+    kept = topic_properties.kept_configs(earlier)
+    one = topic_properties.with_changes(earlier, {**kept, "a": "7"})
+    other = topic_properties.with_changes(earlier, {**kept, "c": "3"})
+    third = topic_properties.with_changes(earlier, {name: value for name, value in kept.items() if name != "b"})
+    found = topic_properties.configs({**earlier, **one, **third, **other})
+    assert found == {"a": "7", "c": "3"}
+    together = topic_properties.with_changes({**earlier, **one, **third, **other}, found)
+    assert together == {"kafka.configs": ' {"a":"7","c":"3"}'}
+    assert topic_properties.with_changes({**earlier, **one, **third, **other, **together}, found) == {}
+
+
+def test_a_config_that_is_not_set_any_more_does_not_come_back() -> None:
+    properties = _changed(topic_properties.with_configs({"a": "1", "b": "2"}), {"b": "2"})
+    assert properties["kafka.config.a"] == "null"
+    assert topic_properties.configs(properties) == {"b": "2"}
+    assert topic_properties.configs(_changed(properties, {"a": "", "b": "2"})) == {"a": "", "b": "2"}
+
+
+def test_what_a_node_of_an_earlier_version_has_written_since_counts() -> None:
+    properties = _changed(_changed({}, {"a": "1", "b": "2"}), {"a": "3"})
+    properties |= topic_properties.with_configs({"a": "4", "b": "5"})  # as 1.0 does: all that it knows of
+    assert topic_properties.configs(properties) == {"a": "4", "b": "5"}
+    assert topic_properties.with_changes(properties, {"a": "4", "b": "5"}) == {}
+    properties = _changed(properties, {"b": "6", "c": "7"})
+    assert topic_properties.configs(properties) == {"b": "6", "c": "7"}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "1", " null", "[" * 1500])
+def test_malformed_values_of_configs_are_ignored(text: str) -> None:
+    assert topic_properties.configs({"kafka.configs": ' {"a":"1"}', "kafka.config.a": text}) == {"a": "1"}
+
+
 def test_log_starts_are_kept_for_each_partition() -> None:
     properties = topic_properties.with_log_start(1, 42) | topic_properties.with_log_start(11, 7)
     assert topic_properties.log_starts(properties) == {1: 42, 11: 7}

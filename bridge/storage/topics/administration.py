@@ -42,6 +42,8 @@ class TopicConfigs:
     """A topic's configs as they are kept with it, and its policies in Pulsar."""
 
     kept: dict[str, str]
+    properties: Mapping[str, str]
+    """Those of the topic, which have them."""
     actual: Policies
     defaults: TopicDefaults
 
@@ -185,12 +187,15 @@ class Administration:
                     if validate_only:
                         return
                     # the policies first: if Pulsar refuses one, nothing has changed
-                    await self._set_policies(
-                        topic.name, configs.to_policies(wanted, configured.defaults), configured.actual
-                    )
-                    if await self._store_configs(topic, wanted):
+                    policies = configs.to_policies(wanted, configured.defaults)
+                    await self._set_policies(topic.name, policies, configured.actual)
+                    stored = await self._store_configs(topic, configured.properties, wanted)
+                    if stored == wanted:
                         self._on_changed(topic)
                         return
+                    # another node has changed others: a policy is of several configs, and what was set is without them
+                    merged = configs.to_policies(stored, configured.defaults)
+                    await self._set_policies(topic.name, merged, policies)
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "other nodes change this topic's configs at the same time")
 
     async def validate_configs(self, asked: Mapping[str, str | None]) -> tuple[dict[str, str], TopicDefaults]:
@@ -204,15 +209,17 @@ class Administration:
         with translated():
             await self._set_policies(name, configs.to_policies(wanted, defaults), Policies())
 
-    async def _store_configs(self, topic: Topic, wanted: dict[str, str]) -> bool:
-        """Store the configs with the topic; False if another node has stored others at the same time."""
+    async def _store_configs(
+        self, topic: Topic, properties: Mapping[str, str], wanted: dict[str, str]
+    ) -> dict[str, str]:
+        """Store the configs that `properties` have not, and tell what the topic has then: other nodes store, too."""
         full, admin = self._names.pulsar(topic.name), self._storage.admin
-        await admin.update_topic_properties(full, topic_properties.with_configs(wanted))
+        changed = topic_properties.with_changes(properties, wanted)
+        if changed:
+            await admin.update_topic_properties(full, changed)
         properties = await admin.topic_properties(full)
         topic.apply_change(properties=properties)
-        return (
-            properties.get(topic_properties.CONFIGS) == topic_properties.with_configs(wanted)[topic_properties.CONFIGS]
-        )
+        return topic_properties.kept_configs(properties)
 
     async def _set_policies(self, name: str, wanted: Policies, actual: Policies) -> None:
         """Change the topic's policies from `actual` to `wanted`, and wait until the broker applies them."""
@@ -249,7 +256,8 @@ class Administration:
         )
         if topic.change_count == changes:
             topic.set_properties(properties)
-        return TopicConfigs(topic_properties.configs(properties), own.policies, _defaults_of(defaults, own))
+        kept = topic_properties.configs(properties)
+        return TopicConfigs(kept, properties, own.policies, _defaults_of(defaults, own))
 
 
 def _is_of(topic: Topic, properties: Mapping[str, str]) -> bool:

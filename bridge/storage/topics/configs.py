@@ -1,6 +1,6 @@
 """The rules of Kafka's topic configs: which values are legal, and what they are as Pulsar's policies.
 
-What a client has set is kept in one property of the topic, in Kafka's words, so that it comes back as it was given.
+What a client has set is kept in properties of the topic, in Kafka's words, so that it comes back as it was given.
 Where Pulsar's policy has been changed since, the policy is what is shown. `config_table` has the configs themselves.
 """
 

@@ -332,7 +332,9 @@ def properties() -> list[bytes]:
     """What the bridge writes, and KoP."""
     kept = topic_properties.with_configs({"retention.ms": "5", "max.message.bytes": "7", "compression.type": "lz4"})
     made = {**kept, **topic_properties.with_log_start(0, 42), "kafkaEntryFormat": "mixed_kafka"}
-    return [json.dumps(made).encode()]
+    return [
+        json.dumps(one).encode() for one in (made, made | topic_properties.with_changes(made, {"retention.ms": "6"}))
+    ]
 
 
 # ---- what KoP has left ----------------------------------------------------------------------------------------------
@@ -409,7 +411,7 @@ TARGETS = (
     Target("share_states", check_share_state, share_states, JSON_WORDS, 8192),
     Target("cluster_records", check_cluster, cluster_logs, JSON_WORDS, 8192),
     Target(
-        "topic_properties", check_properties, properties, (*JSON_WORDS, b"kafka.log.start.", b"kafka.configs"), 8192,
-        _PROPERTIES,
+        "topic_properties", check_properties, properties,
+        (*JSON_WORDS, b"kafka.log.start.", b"kafka.configs", b"kafka.config."), 8192, _PROPERTIES,
     ),
 )  # fmt: skip
