@@ -124,12 +124,15 @@ class Relaying:
         if route.tells_connection:
             tell_connection(asked, session, self._incarnation())
 
-        if route.tells_loss and not session.on_close((Relaying, owner), lambda: self._tell_loss(owner, session.id)):
+        def lost() -> None:
+            self._tell_loss(owner, session.id)
+
+        if route.tells_loss and not session.on_close((Relaying, owner), lost, always=True):
             raise Unreachable("the client has gone")  # before this was sent: the owner would not be told of it
 
         def sent(answer: "asyncio.Future[bytes]") -> None:
             if api.waits:  # perhaps for long, and for nothing once the client is gone
-                session.on_close(Relaying, lambda: _give_up(answer))
+                session.on_close(Relaying, lambda: _give_up(answer), always=True)
 
         async with asyncio.timeout(None if api.waits else _ANSWER_SECONDS):
             response = await self._peers.ask(owner, asked, session.id, sent)

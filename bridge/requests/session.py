@@ -85,8 +85,7 @@ class Session:
         """Reads that go on for its next Fetch."""
         if self._reads is None:
             self._reads = PendingReads(self.reserve_response_bytes)
-            if self.close_actions is not None:  # however many there are: what they have reserved is all clients'
-                self.close_actions[PendingReads] = self._reads.close
+            self.on_close(PendingReads, self._reads.close, always=True)  # what they have reserved is all clients'
         return self._reads
 
     @property
@@ -119,12 +118,12 @@ class Session:
         self.clients.leave(self.traffic)
         self.traffic = self.clients.enter(kind)
 
-    def on_close(self, key: object, action: Callable[[], None]) -> bool:
+    def on_close(self, key: object, action: Callable[[], None], *, always: bool = False) -> bool:
         """Call `action` when the connection is lost, once for each key; False if it is lost, or has too many
-        actions."""
+        actions. `always`: though it has, since there are few such keys, however much the client asks for."""
         if self.close_actions is None:
             return False
-        if len(self.close_actions) >= _MAX_CLOSE_ACTIONS and key not in self.close_actions:
+        if not always and len(self.close_actions) >= _MAX_CLOSE_ACTIONS and key not in self.close_actions:
             return False
         self.close_actions[key] = action
         return True

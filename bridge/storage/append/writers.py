@@ -35,6 +35,9 @@ class ClientSession(Protocol):
     def on_close(self, key: object, action: Callable[[], None]) -> bool:
         """Call this when the connection is lost, once for each key; False where it is already."""
 
+    def off_close(self, key: object) -> None:
+        """Nothing is to be called for this key any more."""
+
 
 class Writer:
     """The Pulsar producer of one producer id in one partition."""
@@ -43,7 +46,7 @@ class Writer:
         self.producer = producer
         self.sequences = Sequences(producer.last_sequence_id)
         self.opened_at = self.used_at = loop_time()
-        self.session_ids: set[int] = set()
+        self.sessions: dict[int, ClientSession] = {}
         """The open client connections that have sent its batches."""
         self.abandoned = False
         """They are all lost: the name is released with the last outcome, for the client may use another bridge."""
@@ -132,11 +135,11 @@ class Writers:
         if writer is not None:
             self._writers.move_to_end(producer_id)
             writer.used_at = loop_time()
-            if session is not None and session.id not in writer.session_ids:
+            if session is not None and session.id not in writer.sessions:
                 release = partial(self.release, producer_id, session.id)
                 if session.on_close((self._topic, producer_id), release):
-                    writer.session_ids.add(session.id)
-                writer.abandoned = not writer.session_ids
+                    writer.sessions[session.id] = session
+                writer.abandoned = not writer.sessions
         return writer
 
     async def open(self, batch: ProducerSequence, session: ClientSession | None) -> Writer:
@@ -178,8 +181,8 @@ class Writers:
         """A client's connection is lost. Without any, the name is released: the client may use another bridge."""
         writer = self._writers.get(producer_id)
         if writer is not None:
-            writer.session_ids.discard(session_id)
-            writer.abandoned = not writer.session_ids
+            writer.sessions.pop(session_id, None)
+            writer.abandoned = not writer.sessions
             self.drop_abandoned(producer_id, writer)
 
     def keep_until(self, producer_id: int, writer: Writer, sent: "asyncio.Future[Receipt]") -> None:
@@ -209,7 +212,8 @@ class Writers:
             self._close(producer_id, writer.producer.close(flush=False))
 
     def _close(self, producer_id: int, closing: Coroutine[Any, Any, None]) -> None:
-        del self._writers[producer_id]
+        for session in self._writers.pop(producer_id).sessions.values():
+            session.off_close((self._topic, producer_id))  # it has so many actions: the next ones need room
         task = self._closing[producer_id] = asyncio.get_running_loop().create_task(closing)
         task.add_done_callback(lambda _: self._closing.pop(producer_id, None))
 
@@ -217,7 +221,7 @@ class Writers:
         """Close the idle ones, those without connections, and the oldest of too many; `now`: loop time."""
         before = now - _IDLE_SECONDS
         for producer_id, writer in list(self._writers.items()):
-            unused = not writer.session_ids or writer.used_at < before or len(self._writers) > _MAX_WRITERS
+            unused = not writer.sessions or writer.used_at < before or len(self._writers) > _MAX_WRITERS
             if unused and not writer.has_pending:
                 self.drop(producer_id, writer)
 
