@@ -73,7 +73,8 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     """Accept the present placement, and refuse any other: Pulsar places the data itself."""
 
     async def topic(wanted: RequestTopic) -> ResponseTopic:
-        found = (_partition(wanted.name, one, broker) for one in wanted.partitions)
+        may_resize = request.allow_replication_factor_change
+        found = (_partition(wanted.name, one, broker, may_resize=may_resize) for one in wanted.partitions)
         return ResponseTopic(name=wanted.name, partitions=await gathered(found))
 
     return Response(
@@ -84,7 +85,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     )
 
 
-async def _partition(name: str, wanted: RequestPartition, broker: Broker) -> ResponsePartition:
+async def _partition(name: str, wanted: RequestPartition, broker: Broker, *, may_resize: bool) -> ResponsePartition:
     code, text = int(ErrorCode.NONE), ""
     try:
         topic, index = await broker.topics.get(name), wanted.partition_index
@@ -95,6 +96,14 @@ async def _partition(name: str, wanted: RequestPartition, broker: Broker) -> Res
         if wanted.replicas is None:
             raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
         broker.cluster.check_replicas(wanted.replicas)
+        cluster = broker.cluster.snapshot
+        present = [*cluster.named_leader(name, index).replicas, *cluster.followers(name, index)]  # as Metadata says
+        if len(wanted.replicas) != len(present) and not may_resize:
+            text = f"The replication factor is changed from {len(present)} to {len(wanted.replicas)}"
+            raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+        if wanted.replicas != present:
+            text = f"It is on {present}, and cannot be moved: Pulsar places the data, and the nodes agree on leaders"
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
     except KafkaError as error:
         code, text = error.code, error.message
     return ResponsePartition(partition_index=wanted.partition_index, error_code=code, error_message=text or None)
