@@ -301,6 +301,9 @@ class Producer(ReconnectingHandler):
         self._write_waiting(connection)
 
     def _write_waiting(self, connection: BrokerConnection) -> None:
+        # cancelled behind a barrier, and never written: no receipt takes them out, and all others would wait for one
+        if any(map(_is_given_up, self._pending)):
+            self._pending.fail(_is_given_up, SendCancelled())
         room = _LATE_BYTES if self._is_late else math.inf
         for send in tuple(self._pending):
             if send.connection is connection or send.future.done():
@@ -448,3 +451,7 @@ class Producer(ReconnectingHandler):
         """Forget the sends that were cancelled."""
         self._purging = False
         self._pending.fail(_IS_CANCELLED, SendCancelled())
+
+
+def _is_given_up(send: Send) -> bool:
+    return send.is_unwritten and send.future.cancelled()

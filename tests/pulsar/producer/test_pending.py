@@ -224,3 +224,23 @@ async def test_when_receipts_are_soon_again_all_is_written(
     broker.producing.close()
     await asyncio.gather(*sends)
     assert stored(broker) == [b"%d" % number for number in range(1, 20)]
+
+
+async def test_a_send_cancelled_while_receipts_are_late_leaves_the_line(
+    broker: FakeBroker, client: PulsarClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is never written, so no receipt would take it out: all that comes behind would wait for one."""
+    monkeypatch.setattr("bridge.pulsar.producer.producer._LATE_SECONDS", -1.0)
+    producer = client.producer(TOPIC)
+    await producer.opened()
+    broker.on(Type.SEND, NO_ANSWER)
+    first, cancelled = send(producer, b"first"), send(producer, b"cancelled")
+    await broker.until(lambda: len(broker.all(Type.SEND)) == 1)
+    cancelled.cancel()
+    monkeypatch.setattr("bridge.pulsar.producer.producer._LATE_SECONDS", 1.0)
+    broker.producing.receipt(broker.all(Type.SEND)[0].send, 1, 0)
+    await first
+    broker.on(Type.SEND, store)
+    await asyncio.wait_for(send(producer, b"last"), 5)
+    assert stored(broker) == [b"last"]
+    assert producer.pending_count == 0
