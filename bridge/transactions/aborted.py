@@ -6,7 +6,7 @@ place of others is written ahead of their deletion, in the same entry. So at no 
 """
 
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Final
 
@@ -21,6 +21,8 @@ _MOST_MERGED: Final = 512
 _MOST_BLOCK_BYTES: Final = 128 * 1024
 """Of a block's record. A larger one may not fit into an entry together with the decision, which then could never be
 stored: so what names so much stays alone."""
+_MOST_MERGED_BYTES: Final = 2 * _MOST_BLOCK_BYTES
+"""Of what is read to merge a block, in one turn of the event loop; what is named several times is read once."""
 _ALONE: Final = Struct("<HQQ")
 
 
@@ -135,13 +137,14 @@ class AbortedRecords:
         They go into one entry in this order, with the record of the transactional id behind them. `value`: its own
         (`records.encode_aborted`).
         """
-        key, _ = records.block_of(identity)
-        alone = self._alone_in(_packed(key))
-        if identity not in alone and self._may_merge(len(alone)):
-            merged = self._merged(key, {**alone, identity: value})
+        key, bit = records.block_of(identity)
+        alone = list(_ALONE.iter_unpack(self._alone.get(_packed(key), b"")))
+        if self._may_merge(len(alone)) and all(one[0] != bit for one in alone):
+            merged = self._merged(key, alone, bit, value)
             block = None if merged is None else records.encode_block(merged)
             if block is not None and len(block) <= _MOST_BLOCK_BYTES:
-                deleted: list[tuple[str, bytes | None]] = [(records.aborted_key(each), None) for each in alone]
+                before = [records.aborted_key(key.identity(one[0])) for one in alone]
+                deleted: list[tuple[str, bytes | None]] = [(each, None) for each in before]
                 return [(records.block_key(key), block), *deleted]
         return [(records.aborted_key(identity), value)]
 
@@ -175,18 +178,27 @@ class AbortedRecords:
         """Whether to merge so many that are stored alone: where that has failed, not again for each one more."""
         return self._most_alone <= alone <= _MOST_MERGED and not alone % max(self._most_alone, 1)
 
-    def _merged(self, key: BlockKey, alone: Mapping[Identity, bytes]) -> AbortedRecord | None:
-        """One record in place of the block's; None if one of them is of a later version."""
-        values = [records.decode_aborted(value) for value in alone.values()]
+    def _merged(
+        self, key: BlockKey, alone: Sequence[tuple[int, int, int]], bit: int, value: bytes
+    ) -> AbortedRecord | None:
+        """One record in place of the block's and of those that are stored alone, with another one that has this bit and
+        value; None if one of them is of a later version, or they name too much to be read at once."""
+        latest: dict[bytes, int] = {}
+        decided_ms, named = records.split_aborted(value)
+        for each_ms, each in [(decided_ms, named), *((one[1], self._names[one[2]]) for one in alone)]:
+            latest[each] = max(each_ms, latest.get(each, 0))
+        if sum(map(len, latest)) > _MOST_MERGED_BYTES:
+            return None
+        values = [records.decode_aborted(records.joined_aborted(at, each)) for each, at in latest.items()]
         before = self._blocks.get(_packed(key))
         if before is not None:
             values.append(records.decode_block(before))
         stored = [record for record in values if record is not None]
         if len(stored) < len(values):
             return None
-        bits = 0
-        for identity in alone:
-            bits |= 1 << records.block_of(identity)[1]
+        bits = 1 << bit
+        for one in alone:
+            bits |= 1 << one[0]
         for record in stored:
             bits |= int.from_bytes(record.bitmap, "little")
         return AbortedRecord(

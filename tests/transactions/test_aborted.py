@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 from hypothesis import given
@@ -151,6 +152,25 @@ def test_a_block_names_what_its_transactions_named() -> None:
     assert record is not None
     assert record.decided_ms == 50
     assert record.named == Named({("a", "0a"): ((0, 1),), ("b", "0a"): ((4, 4),)}, frozenset({"g1", "g2", "g3"}))
+
+
+def test_what_names_too_much_to_be_merged_is_not_read_for_that() -> None:
+    """Each abort of a client that writes to thousands of topics would keep the event loop for seconds."""
+    partitions = {(f"{number:0200}", f"{number:032x}"): ((0, 0),) for number in range(1000)}
+    record = replace(open_record(Identity(5, 7, 1)), partitions=partitions)
+    holder = AbortedRecords()
+    for n in range(1, 8 * MOST_ALONE + 1):
+        holder.apply(AbortedKey(Identity(5, 7, n)), records.encode_aborted(n, record))
+    last = Identity(5, 7, 8 * MOST_ALONE + 1)
+    value = records.encode_aborted(100, record)
+    tracemalloc.start()
+    try:
+        stored = holder.to_store(last, value)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert stored == [(records.aborted_key(last), value)]
+    assert most <= 12 * len(value)  # once
 
 
 def test_an_abort_that_is_stored_already_is_stored_as_before() -> None:
