@@ -152,27 +152,27 @@ class AbortedRecords:
         """What is stored of a key."""
         if isinstance(key, BlockKey):
             return self._blocks.get(_packed(key))
-        return self._alone_in(_place(key.identity)[0]).get(key.identity)
+        block, bit = _place(key.identity)
+        for one in _ALONE.iter_unpack(self._alone.get(block, b"")):
+            if one[0] == bit:
+                return records.joined_aborted(one[1], self._names[one[2]])
+        return None
 
     def __iter__(self) -> Iterator[tuple[AbortedKey | BlockKey, bytes]]:
-        """All keys with their values, as they are when one looks; those that come meanwhile may be left out."""
+        """All keys with their values, as they are when one looks; those that come meanwhile may be left out.
+
+        Each value is made when it is its turn: together they may be a thousand times what is held.
+        """
         for block in list(self._alone):
-            for identity, value in self._alone_in(block).items():
-                yield AbortedKey(identity), value
+            key = _block_key(block)
+            for bit, _, _ in _ALONE.iter_unpack(self._alone.get(block, b"")):
+                alone = AbortedKey(key.identity(bit))
+                if (value := self.value(alone)) is not None:
+                    yield alone, value
         for block in list(self._blocks):
             of_block = self._blocks.get(block)
             if of_block is not None:
                 yield _block_key(block), of_block
-
-    def _alone_in(self, block: int) -> dict[Identity, bytes]:
-        data = self._alone.get(block)
-        if data is None:
-            return {}
-        key, names = _block_key(block), self._names
-        return {
-            key.identity(bit): records.joined_aborted(decided_ms, names[number])
-            for bit, decided_ms, number in _ALONE.iter_unpack(data)
-        }
 
     def _may_merge(self, alone: int) -> bool:
         """Whether to merge so many that are stored alone: where that has failed, not again for each one more."""

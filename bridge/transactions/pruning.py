@@ -39,6 +39,7 @@ _LATE_MS: Final = 86_400_000
 """So long after its decision something of a transaction may come to be stored."""
 _LOOK_SECONDS: Final = 21_600.0
 _MOST_AT_A_LOOK: Final = 10_000
+_MOST_BYTES_AT_A_LOOK: Final = 16 * 1024 * 1024
 """Of each slot. The others are found at the looks that follow."""
 
 _Key: TypeAlias = AbortedKey | BlockKey
@@ -101,13 +102,14 @@ class Pruning:
 
     async def _gone(self, slot: int, look: "_Look") -> dict[_Key, bytes]:
         """The records of a slot of whose transactions nothing is left, with their values."""
-        gone = dict[_Key, bytes]()
+        gone, size = dict[_Key, bytes](), 0
         latest = self._now() - _LATE_MS
         async for key, value in in_turns(self._table.aborted_records(slot) or ()):
             record = records.decode_block(value) if isinstance(key, BlockKey) else records.decode_aborted(value)
             if record is not None and record.decided_ms <= latest and await look.is_gone(key, value, record):
                 gone[key] = value
-                if len(gone) >= _MOST_AT_A_LOOK:
+                size += len(value)
+                if len(gone) >= _MOST_AT_A_LOOK or size >= _MOST_BYTES_AT_A_LOOK:
                     break
         return gone
 

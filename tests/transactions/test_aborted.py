@@ -277,6 +277,22 @@ def test_what_a_holder_keeps_of_many_alone_takes_little_memory() -> None:
     assert len(list(holder)) == count
 
 
+def test_going_through_what_a_holder_keeps_takes_the_memory_of_one() -> None:
+    """What many name is held once, and would be there for each of them."""
+    groups = frozenset(f"{number:01000}" for number in range(100))
+    holder = AbortedRecords()
+    for n in range(1, 65):
+        record = replace(open_record(Identity(5, 7, n)), groups=groups)
+        holder.apply(AbortedKey(Identity(5, 7, n)), records.encode_aborted(n, record))
+    tracemalloc.start()
+    try:
+        assert sum(len(value) > 100_000 for _, value in holder) == 64
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 4 * 100_000
+
+
 @given(values=st.lists(st.binary(max_size=20) | st.builds(value_of, IDENTITIES, st.integers(0, 2**62)), max_size=8))
 def test_what_is_kept_comes_back_byte_for_byte(values: list[bytes]) -> None:
     holder = AbortedRecords()

@@ -295,6 +295,18 @@ async def test_only_so_many_are_looked_for_at_a_time(site: Site, monkeypatch: py
     assert left == [5, 3, 3, 1]
 
 
+async def test_what_is_looked_for_at_a_time_has_few_bytes(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each record may be as large as an entry, and all that go are in memory with their values until they have gone."""
+    monkeypatch.setattr(pruning, "_MOST_BYTES_AT_A_LOOK", 100)
+    for _ in range(5):
+        await site.aborted(P0)
+    left = []
+    for _ in range(4):
+        await site.look(after=DAY)
+        left.append(site.kept)
+    assert left == [5, 3, 3, 1]
+
+
 async def test_a_failed_deletion_is_tried_again(site: Site) -> None:
     identity = await site.aborted(P0)
     await site.look(after=DAY)
