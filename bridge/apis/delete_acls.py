@@ -10,11 +10,13 @@ from bridge.apis.describe_acls import LITERAL
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message
-from bridge.requests.api import Api, Broker
-from bridge.requests.audit import AuditedChange, entry_change
+from bridge.requests.api import Api, Broker, RequestLimit
+from bridge.requests.audit import MAX_LINES, AuditedChange, entry_change
 from bridge.requests.rights import cluster
 from bridge.requests.session import Session
+from bridge.runtime.futures import in_turns
 from bridge.security.acls import AccessControlEntry, AclFilter, InvalidAcl, Operation, valid_filter
+from bridge.security.authorizer import MAX_ENTRIES
 
 MAX_FILTERS = 1000
 """In one request: each looks at all entries."""
@@ -88,7 +90,8 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         error = KafkaError(code, str(failed))
         filters = [one if isinstance(one, KafkaError) else error for one in filters or [error] * len(request.filters)]
     deleted = iter(found)
-    return Response(filter_results=[_result(one if isinstance(one, KafkaError) else next(deleted)) for one in filters])
+    results = [await _result(one if isinstance(one, KafkaError) else next(deleted)) for one in filters]
+    return Response(filter_results=results)
 
 
 def _judge(one: Filter) -> AclFilter | KafkaError:
@@ -106,7 +109,7 @@ def _judge(one: Filter) -> AclFilter | KafkaError:
         return KafkaError(ErrorCode.INVALID_REQUEST, str(error))
 
 
-def _result(found: KafkaError | list[AccessControlEntry]) -> Result:
+async def _result(found: KafkaError | list[AccessControlEntry]) -> Result:
     if isinstance(found, KafkaError):
         return Result(error_code=found.code, error_message=found.message, matching_acls=[])
     matches = [
@@ -121,16 +124,19 @@ def _result(found: KafkaError | list[AccessControlEntry]) -> Result:
             operation=entry.operation,
             permission_type=entry.permission,
         )
-        for entry in found
+        async for entry in in_turns(found)
     ]
     return Result(error_code=ErrorCode.NONE, error_message=None, matching_acls=matches)
 
 
 def audit(request: Request, response: Response) -> Iterator[AuditedChange]:
-    """The entries that are no more."""
-    for result in response.filter_results:
-        for one in result.matching_acls:
+    """The entries that are no more. Of those that get no line it is enough that they are: there may be thousands."""
+    matches = (one for result in response.filter_results for one in result.matching_acls)
+    for number, one in enumerate(matches):
+        if number < MAX_LINES:
             yield entry_change(one, one.pattern_type, one.error_code, "acl deleted")
+        else:
+            yield AuditedChange(one.error_code, "", "", "acl deleted")
 
 
 API = Api(
@@ -144,4 +150,5 @@ API = Api(
     response=Response,
     rights=cluster(Operation.ALTER),
     audit=audit,
+    limits=(RequestLimit("entries that its filters find, together", MAX_ENTRIES, ErrorCode.INVALID_REQUEST),),
 )

@@ -12,7 +12,8 @@ from bridge.kafka.message import Int8, Int16, Int32, message, since
 from bridge.requests.api import Api, Broker
 from bridge.requests.rights import cluster
 from bridge.requests.session import Session
-from bridge.security.acls import AccessControlEntry, InvalidAcl, Operation, valid_filter
+from bridge.runtime.futures import in_turns
+from bridge.security.acls import AccessControlEntry, AclFilter, InvalidAcl, Operation, valid_filter
 
 LITERAL = 3
 
@@ -78,12 +79,14 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         )
     except InvalidAcl as invalid:
         return Response(error_code=ErrorCode.INVALID_REQUEST, error_message=str(invalid))
-    return Response(error_code=ErrorCode.NONE, resources=_by_resource(wanted.found(store.entries())))
+    return Response(error_code=ErrorCode.NONE, resources=await _by_resource(wanted, store.entries()))
 
 
-def _by_resource(entries: list[AccessControlEntry]) -> list[Resource]:
+async def _by_resource(wanted: AclFilter, entries: list[AccessControlEntry]) -> list[Resource]:
     found: dict[tuple[int, str, int], Resource] = {}
-    for entry in entries:
+    async for entry in in_turns(entries):
+        if not wanted.matches(entry):
+            continue
         key = (entry.resource_type, entry.name, entry.pattern_type)
         if key not in found:
             found[key] = Resource(

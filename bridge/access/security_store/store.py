@@ -5,18 +5,19 @@ What is asked is answered from memory, also while Pulsar is away. What is change
 answered, and on the others as soon as they have read it.
 """
 
-import asyncio
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from bridge.access.security_store.security_log import SecurityLog, SecurityUnavailable
 from bridge.config import PulsarSettings
-from bridge.errors import StartupError
+from bridge.errors import KafkaError, StartupError
+from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
+from bridge.runtime.futures import in_chunks, in_turns, yield_turn
 from bridge.security.acls import AccessControlEntry, AclFilter
-from bridge.security.authorizer import Authorizer
+from bridge.security.authorizer import MAX_ENTRIES, Authorizer
 from bridge.security.left_out import LeftOut
 from bridge.security.quotas.limits import Limits, Values
 from bridge.security.records import Change, Kept, acl_key, acl_record, secret_record
@@ -138,15 +139,25 @@ class SecurityStore:
             await self._log.append(new)
 
     async def delete_entries(self, filters: Sequence[AclFilter]) -> list[list[AccessControlEntry]]:
-        """Delete what each filter finds, and tell it; SecurityUnavailable if not in time."""
-        found = []
+        """Delete what each filter finds, and tell it; SecurityUnavailable if not in time.
+
+        INVALID_REQUEST, and nothing is deleted, where the filters find more than there may be: the same several times.
+        """
+        entries, gone = self.entries(), dict[AccessControlEntry, None]()
+        found: dict[AclFilter, list[AccessControlEntry]] = {}
+        left = max(MAX_ENTRIES, len(entries))
         for one in filters:
-            found.append(one.found(self._log.state.entries))
-            await asyncio.sleep(0)  # each looks at all entries
-        gone = [Kept(acl_key(entry)) for entry in dict.fromkeys(entry for some in found for entry in some)]
-        if gone:
-            await self._log.append(gone)
-        return found
+            if one not in found:
+                found[one] = [entry async for chunk in in_chunks(entries) for entry in one.found(chunk)]
+                gone.update(dict.fromkeys(found[one]))
+                await yield_turn()  # each looks at all entries
+            left -= len(found[one])
+            if left < 0:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"The filters find more than {MAX_ENTRIES} entries")
+        records = [Kept(acl_key(entry)) async for entry in in_turns(gone)]
+        if records:
+            await self._log.append(records)
+        return [found[one] for one in filters]
 
     # ---- quotas ------------------------------------------------------------------------------------------------------
 
