@@ -30,7 +30,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _list(admin: AdminClient, options: argparse.Namespace) -> int:
-    found = result(admin.describe_acls(_filter(options, None), request_timeout=SECONDS))
+    permission = AclPermissionType.DENY if options.deny else AclPermissionType.ANY
+    found = result(admin.describe_acls(_filter(options, AclOperation.ANY, permission), request_timeout=SECONDS))
     rows = sorted(_row(one) for one in found)
     if options.json:
         print(json.dumps({"acls": [dict(zip(_HEAD, row, strict=True)) for row in rows]}, indent=1))
@@ -52,21 +53,20 @@ def _add(admin: AdminClient, options: argparse.Namespace) -> int:
 
 
 def _remove(admin: AdminClient, options: argparse.Namespace) -> int:
-    asked = [_filter(options, one) for one in _operations(options)] if options.operation else [_filter(options, None)]
+    # without --deny what allows, as kafka-acls.sh has it: a denial that is gone unasked lets somebody in
+    permission = AclPermissionType.DENY if options.deny else AclPermissionType.ALLOW
+    asked = [_filter(options, one, permission) for one in _operations(options) or [AclOperation.ANY]]
     gone = [acl for future in admin.delete_acls(asked, request_timeout=SECONDS).values() for acl in result(future)]
     if not gone:
-        raise KafkaFailed("there is no such ACL")
+        raise KafkaFailed(f"there is no such ACL that {'denies' if options.deny else 'allows'}")
     for acl in gone:
         print(*_row(acl), "removed")
     return 0
 
 
-def _filter(options: argparse.Namespace, operation: AclOperation | None) -> AclBindingFilter:
+def _filter(options: argparse.Namespace, operation: AclOperation, permission: AclPermissionType) -> AclBindingFilter:
     kind, name, pattern = _resource(options)
-    permission = AclPermissionType.DENY if options.deny else AclPermissionType.ANY
-    return AclBindingFilter(
-        kind, name, pattern, options.principal, options.host, operation or AclOperation.ANY, permission
-    )
+    return AclBindingFilter(kind, name, pattern, options.principal, options.host, operation, permission)
 
 
 def _resource(options: argparse.Namespace) -> tuple[ResourceType, str | None, ResourcePatternType]:

@@ -46,7 +46,7 @@ EXAMPLES: Final = {
     "acl add": (
         ("one may read", "bridge acl add --principal User:alice --operation read --topic orders --config bridge.toml"),
     ),
-    "acl remove": (("all of hers", "bridge acl remove --principal User:alice --config bridge.toml"),),
+    "acl remove": (("all that allow her", "bridge acl remove --principal User:alice --config bridge.toml"),),
 }  # fmt: skip
 _Command = Callable[..., argparse.ArgumentParser]
 
@@ -146,7 +146,7 @@ def _acls(
     listed = command(actions, "list", "list ACLs; each option leaves others out", "acl")
     listed.add_argument("--json", action="store_true", help="tell it as JSON, for a script")
     added = command(actions, "add", "add an ACL", "acl")
-    removed = command(actions, "remove", "remove the ACLs that the options name", "acl")
+    removed = command(actions, "remove", "remove the ACLs that the options name; without --deny what allows", "acl")
     for one in (listed, added, removed):
         one.add_argument("--principal", required=one is not listed, metavar="User:NAME", help="whose")
         one.add_argument("--host", metavar="ADDRESS", help="from where; any, if it is left out")

@@ -42,6 +42,9 @@ def test_entries_are_added_listed_and_removed(administered: str, run: Run) -> No
     assert run("acl", "remove", *alice, "--operation", "read", "--topic", "orders", *at)[1] == [
         "topic orders literal User:alice * read allow removed"
     ]
-    assert len(run("acl", "remove", "--principal", "User:bob", *at)[1]) == 2
-    assert run("acl", "remove", "--principal", "User:bob", *at)[::2] == (1, "bridge: there is no such ACL\n")
+    bob = ("--principal", "User:bob")
+    assert run("acl", "remove", *bob, *at)[1] == ["cluster kafka-cluster literal User:bob * alter allow removed"]
+    assert run("acl", "remove", *bob, *at)[::2] == (1, "bridge: there is no such ACL that allows\n")
+    assert run("acl", "remove", *bob, "--deny", *at)[1] == ["group b prefixed User:bob * all deny removed"]
+    assert run("acl", "remove", *bob, "--deny", *at)[::2] == (1, "bridge: there is no such ACL that denies\n")
     assert run("acl", "add", *alice, "--operation", "read", *at)[0] == 2
