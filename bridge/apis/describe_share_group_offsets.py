@@ -100,17 +100,12 @@ _Begun: TypeAlias = defaultdict[tuple[str, int], list[tuple[ResponsePartition, i
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Tell where each partition begins; a group that is not there has begun nowhere, as in Kafka."""
     begun = _Begun(list)
-    keys = [
-        (one.group_id, None if one.topics is None else number)
-        async for number, one in in_turns(enumerate(request.groups))
-    ]
-    asked = dict(zip(keys, request.groups, strict=True))
-    found = await gathered_for(keys, lambda key: _describe(asked[key], broker, begun))
+    groups = await groups_in_order(request.groups, lambda one: _describe(one, broker, begun))
     if session.api_version >= _TELLS_LAG:
         with suppress(TimeoutError):
             async with asyncio.timeout(_ENDS_SECONDS):
                 await gathered(_add_lags(*place, told, broker) for place, told in begun.items())
-    return Response(groups=await groups_in_order(keys, found))
+    return Response(groups=groups)
 
 
 async def _describe(asked: RequestGroup, broker: Broker, begun: _Begun) -> Group:

@@ -10,7 +10,7 @@ which all look the coordinator up again. But librdkafka, up to 2.16 at least, ne
 consumer stays a member and reads nothing (confluentinc/librdkafka#5586). It does when its connection breaks.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import field
 from typing import Annotated, Any, Final, Protocol, TypeVar
@@ -120,18 +120,13 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
 
 
 async def _groups(request: Request, by_id: bool, broker: Broker) -> list[ResponseGroup]:
-    refused = await gathered(_refusal(one, broker) for one in request.groups)
-    keys = [
-        (one.group_id, None if one.topics is None else number)  # whichever members ask for all
-        async for number, one in in_turns(enumerate(request.groups))
+    errors = await gathered(_refusal(one, broker) for one in request.groups)
+    served = [one async for one, error in in_turns(zip(request.groups, errors, strict=True)) if not error]
+    told = iter(await groups_in_order(served, lambda one: _group(one, request.require_stable, by_id, broker)))
+    return [
+        ResponseGroup(group_id=one.group_id, error_code=error) if error else next(told)
+        async for one, error in in_turns(zip(request.groups, errors, strict=True))
     ]
-    asked = dict(zip(keys, request.groups, strict=True))
-    found = await gathered_for(keys, lambda key: _group(asked[key], request.require_stable, by_id, broker))
-    told = await groups_in_order(keys, found)
-    async for index, error in in_turns(enumerate(refused)):
-        if error:
-            told[index] = ResponseGroup(group_id=told[index].group_id, error_code=error)
-    return told
 
 
 async def _refusal(group: RequestGroup, broker: Broker) -> int:
@@ -144,6 +139,13 @@ async def _refusal(group: RequestGroup, broker: Broker) -> int:
     return ErrorCode.NONE
 
 
+class AskedGroup(Protocol):
+    """A group of a request; without topics all of its offsets are asked for."""
+
+    group_id: str
+    topics: Any
+
+
 class GroupOffsets(Protocol):
     """A group of an answer, with its offsets."""
 
@@ -151,16 +153,20 @@ class GroupOffsets(Protocol):
     topics: list[Any]
 
 
-_K = TypeVar("_K", bound=Hashable)
+_A = TypeVar("_A", bound=AskedGroup)
 _G = TypeVar("_G", bound=GroupOffsets)
 
 
-async def groups_in_order(keys: Iterable[_K], found: Mapping[_K, _G]) -> list[_G]:
+async def groups_in_order(groups: Sequence[_A], describe: Callable[[_A], Coroutine[Any, Any, _G]]) -> list[_G]:
     """The groups as they were asked for, also twice, as Kafka does; INVALID_REQUEST where repetitions come to too much.
 
-    Who asks for all offsets of a group names the group alone, and may do so a hundred thousand times.
+    Who asks for all offsets of a group names the group alone, and may do so a hundred thousand times, as whichever
+    member: these are described once.
     """
-    answer, repeated, told = [], 0, set[_K]()
+    keys = [(one.group_id, None if one.topics is None else number) async for number, one in in_turns(enumerate(groups))]
+    asked = dict(zip(keys, groups, strict=True))
+    found = await gathered_for(keys, lambda key: describe(asked[key]))
+    answer, repeated, told = [], 0, set[tuple[str, int | None]]()
     async for key in in_turns(keys):
         group = found[key]
         if key in told:
