@@ -8,18 +8,12 @@ from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 from uuid import UUID
 
-from bridge.apis.describe_groups import (
-    MAX_MEMBERS,
-    MOST_REPEATED_BYTES,
-    NO_OPERATIONS,
-    descriptions_in_order,
-    rights_to_describe,
-)
+from bridge.apis.describe_groups import LIMITS, MAX_MEMBERS, NO_OPERATIONS, descriptions_in_order, rights_to_describe
 from bridge.errors import KafkaError
 from bridge.groups.consumer.model import NOTHING, Assignment, ConsumerMember, GroupSnapshot
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, Uuid, message, since
-from bridge.requests.api import Api, Broker, RequestLimit, ServedBy
+from bridge.requests.api import Api, Broker, ServedBy
 from bridge.requests.authorization import Checks
 from bridge.requests.rights import TOPIC
 from bridge.requests.routes import OfGroups
@@ -187,8 +181,5 @@ API = Api(
     route=OfGroups("group_ids", "groups"),
     served_by=ServedBy.COORDINATOR,
     read_only=True,
-    limits=(
-        RequestLimit("members of an answer", MAX_MEMBERS, ErrorCode.INVALID_REQUEST),
-        RequestLimit("bytes of groups that are named again", MOST_REPEATED_BYTES, ErrorCode.INVALID_REQUEST),
-    ),
+    limits=LIMITS,
 )

@@ -5,8 +5,7 @@ v1 adds subscribed_topic_regex, and members choose their own ids (KIP-1082). Eve
 
 import asyncio
 import uuid
-from collections.abc import Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from bridge.errors import KafkaError
 from bridge.groups.configs import CONSUMER_HEARTBEAT
@@ -24,10 +23,8 @@ from bridge.requests.responses import DeferredResponse
 from bridge.requests.rights import GROUP, TOPIC
 from bridge.requests.routes import OF_GROUP
 from bridge.requests.session import Session
+from bridge.requests.topics import has_many
 from bridge.security.acls import Operation, Resource
-
-_MANY: Final = 1000
-"""Topics and partitions: each takes some microseconds."""
 
 
 @message
@@ -117,11 +114,6 @@ def _check(request: Request, version: int) -> None:
     if assignor is not None and assignor not in ASSIGNORS:
         text = f"ServerAssignor {assignor} is not supported. Supported assignors: {', '.join(ASSIGNORS)}."
         raise KafkaError(ErrorCode.UNSUPPORTED_ASSIGNOR, text)
-
-
-def has_many(*owned: Sequence[Any] | None) -> bool:
-    """Whether a member says of so many partitions that it has them that a thread goes through these."""
-    return sum(1 + len(one.partitions) for listed in owned for one in listed or ()) > _MANY
 
 
 def require(holds: bool, text: str) -> None:

@@ -27,6 +27,11 @@ MOST_REPEATED_BYTES = 64 * 1024 * 1024
 """Of groups that one request names again."""
 MAX_MEMBERS = 200_000
 """Of all groups in an answer."""
+LIMITS = (
+    RequestLimit("members of an answer", MAX_MEMBERS, ErrorCode.INVALID_REQUEST),
+    RequestLimit("bytes of groups that are named again", MOST_REPEATED_BYTES, ErrorCode.INVALID_REQUEST),
+)
+"""Of each API that describes groups by `descriptions_in_order`."""
 TELLS = 6
 """The version from which on a group that does not exist is an error."""
 
@@ -112,15 +117,15 @@ async def descriptions_in_order(groups: list[str], found: dict[str, _D], most: i
     """The groups as they were asked for, also twice, as Kafka does; INVALID_REQUEST beyond so many members in all, or
     where those that are named again come to too many bytes: a member's metadata, for one, may be long."""
     answer, members, repeated = [], 0, 0
-    sizes: dict[str, int | None] = {}
+    told, sizes = set[str](), dict[str, int]()
     async for group_id in in_turns(groups):
         one = found[group_id]
         members += len(one.members)
-        if group_id in sizes and repeated <= MOST_REPEATED_BYTES:
-            known = sizes[group_id]
-            size = sizes[group_id] = _size(one) if known is None else known
-            repeated += size
-        sizes.setdefault(group_id)
+        if group_id in told and repeated <= MOST_REPEATED_BYTES:
+            if group_id not in sizes:
+                sizes[group_id] = _size(one)
+            repeated += sizes[group_id]
+        told.add(group_id)
         if members > most or repeated > MOST_REPEATED_BYTES:
             one = copy(one)
             one.error_code, one.members = ErrorCode.INVALID_REQUEST, []
@@ -205,8 +210,5 @@ API = Api(
     route=OfGroups("groups", "groups"),
     served_by=ServedBy.COORDINATOR,
     read_only=True,
-    limits=(
-        RequestLimit("members of an answer", MAX_MEMBERS, ErrorCode.INVALID_REQUEST),
-        RequestLimit("bytes of groups that are named again", MOST_REPEATED_BYTES, ErrorCode.INVALID_REQUEST),
-    ),
+    limits=LIMITS,
 )

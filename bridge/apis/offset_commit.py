@@ -24,7 +24,7 @@ from bridge.requests.responses import DeferredResponse
 from bridge.requests.rights import GROUP, TOPIC, joined, refusal, take_out
 from bridge.requests.routes import OF_GROUP
 from bridge.requests.session import Session
-from bridge.requests.topics import topic_by_id
+from bridge.requests.topics import has_many, topic_by_id
 from bridge.runtime.futures import gathered_for, in_turns
 from bridge.security.acls import Operation, Resource
 
@@ -36,7 +36,6 @@ METADATA_LIMIT = RequestLimit(
     ErrorCode.OFFSET_METADATA_TOO_LARGE,
 )
 _LATEST_MS = 2**63 - 1
-_MANY = 1000  # topics and partitions of which a thread makes the answer
 
 
 class Identified(Protocol):
@@ -110,7 +109,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     by_id = session.api_version >= BY_ID
     if by_id:
         await name_topics(request.topics, broker)
-    many = sum(1 + len(topic.partitions) for topic in request.topics) > _MANY
+    many = has_many(request.topics)
     try:
         stored = await broker.offsets.commit(request.group_id, member, await _wanted(request, by_id))
         if not many:

@@ -7,18 +7,12 @@ from collections.abc import Mapping
 from uuid import UUID
 
 from bridge.apis.consumer_group_describe import HAS_HIDDEN_TOPICS, Assigned, described, has_hidden_topics
-from bridge.apis.describe_groups import (
-    MAX_MEMBERS,
-    MOST_REPEATED_BYTES,
-    NO_OPERATIONS,
-    descriptions_in_order,
-    rights_to_describe,
-)
+from bridge.apis.describe_groups import LIMITS, MAX_MEMBERS, NO_OPERATIONS, descriptions_in_order, rights_to_describe
 from bridge.errors import KafkaError
 from bridge.groups.consumer.model import ConsumerMember
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
-from bridge.requests.api import Api, Broker, RequestLimit, ServedBy
+from bridge.requests.api import Api, Broker, ServedBy
 from bridge.requests.authorization import Checks
 from bridge.requests.routes import OfGroups
 from bridge.requests.session import Session
@@ -137,8 +131,5 @@ API = Api(
     route=OfGroups("group_ids", "groups"),
     served_by=ServedBy.COORDINATOR,
     read_only=True,
-    limits=(
-        RequestLimit("members of an answer", MAX_MEMBERS, ErrorCode.INVALID_REQUEST),
-        RequestLimit("bytes of groups that are named again", MOST_REPEATED_BYTES, ErrorCode.INVALID_REQUEST),
-    ),
+    limits=LIMITS,
 )

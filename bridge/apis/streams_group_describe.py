@@ -3,13 +3,7 @@
 v0 is the only version. It is flexible.
 """
 
-from bridge.apis.describe_groups import (
-    MAX_MEMBERS,
-    MOST_REPEATED_BYTES,
-    NO_OPERATIONS,
-    descriptions_in_order,
-    rights_to_describe,
-)
+from bridge.apis.describe_groups import LIMITS, MAX_MEMBERS, NO_OPERATIONS, descriptions_in_order, rights_to_describe
 from bridge.apis.streams_group_heartbeat import task_ids
 from bridge.errors import KafkaError
 from bridge.groups.streams import model
@@ -17,7 +11,7 @@ from bridge.groups.streams.snapshot import StreamsGroupState, StreamsSnapshot
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
 from bridge.kafka.streams_messages import Endpoint, KeyValue, TaskIds, TaskOffset, TopicInfo
-from bridge.requests.api import Api, Broker, RequestLimit, ServedBy
+from bridge.requests.api import Api, Broker, ServedBy
 from bridge.requests.authorization import Checks
 from bridge.requests.rights import TOPIC
 from bridge.requests.routes import OfGroups
@@ -226,8 +220,5 @@ API = Api(
     route=OfGroups("group_ids", "groups"),
     served_by=ServedBy.COORDINATOR,
     read_only=True,
-    limits=(
-        RequestLimit("members of an answer", MAX_MEMBERS, ErrorCode.INVALID_REQUEST),
-        RequestLimit("bytes of groups that are named again", MOST_REPEATED_BYTES, ErrorCode.INVALID_REQUEST),
-    ),
+    limits=LIMITS,
 )

@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
-from bridge.apis.consumer_group_heartbeat import has_many, require
+from bridge.apis.consumer_group_heartbeat import require
 from bridge.errors import KafkaError
 from bridge.groups.configs import STREAMS_HEARTBEAT
 from bridge.groups.consumer.model import JOINING, LEAVING_STATIC
@@ -26,6 +26,7 @@ from bridge.requests.rights import CLUSTER, GROUP, TOPIC
 from bridge.requests.routes import OF_GROUP
 from bridge.requests.session import Session
 from bridge.requests.topic_creation import MAX_PARTITIONS
+from bridge.requests.topics import has_many
 from bridge.security.acls import Operation, Resource
 
 ACCEPTABLE_LAG: Final = 10_000

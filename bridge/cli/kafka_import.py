@@ -7,15 +7,14 @@ cannot be taken. Running it again does what is left.
 
 import argparse
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
+from bridge.cli.import_options import kinds, topics_pattern
 from bridge.cli.kafka_endpoint import kafka_errors
 from bridge.cli.table import printable, table
-from bridge.errors import SettingsError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.security.acls import WILDCARD, Operation, PatternType, Permission, ResourceType
 from bridge.storage.names import INTERNAL
@@ -74,7 +73,7 @@ def carry(options: argparse.Namespace, out: TextIO) -> int:
 
     SettingsError where nothing can be asked, StartupError where a side does not answer.
     """
-    wanted = _kinds(options.what)
+    wanted = kinds(options.what, KINDS)
     with ExitStack() as stack:
         source, target = (stack.enter_context(_endpoint(options, name)) for name in ("from", "bootstrap"))
         topics = _Topics(source, target, options)
@@ -88,14 +87,6 @@ def carry(options: argparse.Namespace, out: TextIO) -> int:
         items = [item for kind in wanted for item in ways[kind]()]
     (_tell_json if options.json else _tell)(items, options, out)
     return 1 if any(item.refused for item in items) else 0
-
-
-def _kinds(what: str) -> list[str]:
-    named = what.split(",")
-    wrong = next((name for name in named if name not in KINDS), None)
-    if wrong is not None:
-        raise SettingsError(f"--what {wrong}: not one of {', '.join(KINDS)}")
-    return [kind for kind in KINDS if kind in named]
 
 
 def _endpoint(options: argparse.Namespace, name: str) -> Any:
@@ -114,10 +105,7 @@ class _Topics:
     def __init__(self, source: "KafkaEndpoint", target: "KafkaEndpoint", options: argparse.Namespace) -> None:
         self._source, self._target = source, target
         self._dry_run, self._replace = options.dry_run, options.replace
-        try:
-            fits = re.compile(options.topics) if options.topics else None
-        except re.error as error:
-            raise SettingsError(f"--topics {options.topics}: no regular expression: {error}") from None
+        fits = topics_pattern(options.topics)
         names = sorted(source.topics() - INTERNAL)
         self._names = [name for name in names if fits is None or fits.fullmatch(name)]
         self._there = target.topics()

@@ -4,8 +4,8 @@ A coordinator's clients take what leaders answer while Pulsar is away for final,
 commits, and its producer that commits offsets in a transaction (`CommitRequestManager`, `TransactionManager`).
 """
 
-from collections.abc import Awaitable
-from typing import Final
+from collections.abc import Awaitable, Sequence
+from typing import Any, Final
 from uuid import UUID
 
 from bridge.errors import KafkaError
@@ -17,6 +17,13 @@ _PASSING: Final = frozenset(
     {ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_LEADER_OR_FOLLOWER}
 )
 """What leaders answer where Pulsar does not say now whether there is a topic."""
+_MANY: Final = 1000
+"""Topics and partitions: each takes some microseconds."""
+
+
+def has_many(*listed: Sequence[Any] | None) -> bool:
+    """Whether requests name so many partitions, in messages with `partitions`, that a thread goes through them."""
+    return sum(1 + len(one.partitions) for topics in listed for one in topics or ()) > _MANY
 
 
 async def known_topic(name: str, broker: Broker) -> Topic | None:

@@ -88,12 +88,11 @@ def with_changes(properties: Mapping[str, str], wanted: Mapping[str, str]) -> di
     kept = kept_configs(properties)
     changed = {name for name in kept.keys() | wanted.keys() if kept.get(name) != wanted.get(name)}
     together = {CONFIGS: _CHANGED + with_configs(wanted)[CONFIGS]}
+    each, is_outdated = {name for name, _ in _changed(properties)}, _is_of_earlier_version(properties)
     if not changed:  # of two nodes that changed some at the same time, the one that is done last has all together
-        each_counts = any(_changed(properties)) and not _is_of_earlier_version(properties)
-        return together if each_counts and properties.get(CONFIGS) != together[CONFIGS] else {}
-    if _is_of_earlier_version(properties):
-        outdated = {name for name, _ in _changed(properties)}
-        changed |= outdated and outdated | wanted.keys()
+        return together if each and not is_outdated and properties.get(CONFIGS) != together[CONFIGS] else {}
+    if each and is_outdated:  # they count again from now on
+        changed |= each | wanted.keys()
     return {**{_CONFIG + name: json.dumps(wanted.get(name)) for name in sorted(changed)}, **together}
 
 

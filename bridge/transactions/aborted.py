@@ -164,10 +164,12 @@ class AbortedRecords:
         Each value is made when it is its turn: together they may be a thousand times what is held.
         """
         for block in list(self._alone):
-            key = _block_key(block)
-            for bit, _, _ in _ALONE.iter_unpack(self._alone.get(block, b"")):
+            key, data = _block_key(block), self._alone.get(block, b"")
+            for bit, decided_ms, number in _ALONE.iter_unpack(data):
                 alone = AbortedKey(key.identity(bit))
-                if (value := self.value(alone)) is not None:
+                is_as_it_was = self._alone.get(block) is data  # else the names may be gone, or others
+                value = records.joined_aborted(decided_ms, self._names[number]) if is_as_it_was else self.value(alone)
+                if value is not None:
                     yield alone, value
         for block in list(self._blocks):
             of_block = self._blocks.get(block)

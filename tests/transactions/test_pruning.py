@@ -284,20 +284,12 @@ async def test_each_partition_is_asked_once_however_many_name_it(site: Site) -> 
     assert sorted(site.asked) == [0, 1]
 
 
-async def test_only_so_many_are_looked_for_at_a_time(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pruning, "_MOST_AT_A_LOOK", 2)
-    for _ in range(5):
-        await site.aborted(P0)
-    left = []
-    for _ in range(4):
-        await site.look(after=DAY)
-        left.append(site.kept)
-    assert left == [5, 3, 3, 1]
-
-
-async def test_what_is_looked_for_at_a_time_has_few_bytes(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("bound", "most"), [("_MOST_AT_A_LOOK", 2), ("_MOST_BYTES_AT_A_LOOK", 100)])
+async def test_only_so_many_are_looked_for_at_a_time(
+    site: Site, monkeypatch: pytest.MonkeyPatch, bound: str, most: int
+) -> None:
     """Each record may be as large as an entry, and all that go are in memory with their values until they have gone."""
-    monkeypatch.setattr(pruning, "_MOST_BYTES_AT_A_LOOK", 100)
+    monkeypatch.setattr(pruning, bound, most)
     for _ in range(5):
         await site.aborted(P0)
     left = []

@@ -53,7 +53,7 @@ def _add(admin: AdminClient, options: argparse.Namespace) -> int:
 
 
 def _remove(admin: AdminClient, options: argparse.Namespace) -> int:
-    # without --deny what allows, as kafka-acls.sh has it: a denial that is gone unasked lets somebody in
+    # without --deny what allows, as kafka-acls.sh has it: a denial that is gone unasked lets its client in
     permission = AclPermissionType.DENY if options.deny else AclPermissionType.ALLOW
     asked = [_filter(options, one, permission) for one in _operations(options) or [AclOperation.ANY]]
     gone = [acl for future in admin.delete_acls(asked, request_timeout=SECONDS).values() for acl in result(future)]

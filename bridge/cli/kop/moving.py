@@ -13,7 +13,6 @@ that of its last message, in both.
 
 import argparse
 import json
-import re
 import time
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TextIO
 
 from bridge.check.kop import attached
 from bridge.cli.connected import connected
+from bridge.cli.import_options import kinds, topics_pattern
 from bridge.cli.kafka_endpoint import kafka_errors
 from bridge.cli.kop.judging import Group, Row, Topics, Wanted, judge
 from bridge.cli.kop.reading import read_offsets
@@ -54,9 +54,9 @@ def move(settings: Settings, options: argparse.Namespace, out: TextIO) -> int:
     until then stays: the next run goes on from there.
     """
     _check_options(options)
-    kinds, namespace = _kinds(options.what), options.namespace or settings.pulsar.full_namespace
+    wanted, namespace = kinds(options.what, KINDS), options.namespace or settings.pulsar.full_namespace
     with _endpoint(options) as endpoint:
-        found = run_async(_read(settings, options, kinds))
+        found = run_async(_read(settings, options, wanted))
         _check_bridge(found, settings, endpoint)
         if found.attached and not options.dry_run:
             raise StartupError(
@@ -65,7 +65,7 @@ def move(settings: Settings, options: argparse.Namespace, out: TextIO) -> int:
                 "with --dry-run"
             )
         rows = _rows(found.offsets, endpoint, namespace, Wanted(options.forward, options.expired))
-        if not options.json and "groups" in kinds:
+        if not options.json and "groups" in wanted:
             _tell(rows, found.offsets, out)
         aborted = None
         if found.kop is not None:
@@ -82,23 +82,12 @@ def move(settings: Settings, options: argparse.Namespace, out: TextIO) -> int:
     return 1 if refused or not_taken else 0
 
 
-def _kinds(what: str | None) -> list[str]:
-    named = list(KINDS) if what is None else what.split(",")
-    wrong = next((name for name in named if name not in KINDS), None)
-    if wrong is not None:
-        raise SettingsError(f"--what {wrong}: not one of {', '.join(KINDS)}")
-    return named
-
-
 def _check_options(options: argparse.Namespace) -> None:
     for name in ("metadata_namespace", "namespace"):
         value = getattr(options, name)
         if value is not None and not is_namespace(value):
             raise SettingsError(f"--{name.replace('_', '-')} {value}: not TENANT/NAMESPACE")
-    try:
-        re.compile(options.topics or "")
-    except re.error as error:
-        raise SettingsError(f"--topics {options.topics}: no regular expression: {error}") from None
+    topics_pattern(options.topics)
 
 
 def _endpoint(options: argparse.Namespace) -> "AbstractContextManager[KafkaEndpoint]":

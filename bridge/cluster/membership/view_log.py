@@ -51,8 +51,8 @@ class ViewLog:
         if position <= self.folded_to:
             return False  # read again after a reconnect
         self.folded_to = position
-        if isinstance(record, Tick):
-            self.has_gap |= record.version > self.version
+        shown = record.version if isinstance(record, Tick) else getattr(record, "base", 0)
+        self.has_gap |= shown > self.version
         if not isinstance(record, WholeView | ViewDifference) or not self._counts(record, position):
             return False
         if isinstance(record, WholeView):
@@ -72,7 +72,6 @@ class ViewLog:
             return True  # the controller said that it counted
         if record.base == 0:
             return isinstance(record, WholeView) and (not self.version or record.version > self.version + _NEW_LOG)
-        self.has_gap |= record.base > self.version
         # what has an old base, and so is void, might fit to the view before a gap
         return not self.has_gap and record.base == self.version and record.version == record.base + 1
 

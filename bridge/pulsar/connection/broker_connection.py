@@ -7,7 +7,6 @@ handlers are told once, by `detached`, and reconnect elsewhere.
 import asyncio
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from logging import DEBUG, INFO
 from typing import Final, NamedTuple, cast
 
@@ -390,9 +389,9 @@ class BrokerConnection(asyncio.BufferedProtocol):
     def _on_answer(self, command: pb.BaseCommand, _: memoryview) -> None:
         answer = getattr(command, _ANSWERS[command.type])
         if not self._connected.done() and command.type == Type.ERROR:
-            full = command.error.error == pb.NotAllowedError  # nothing else is told so here (ServerCnx.channelActive)
-            kind = ConnectionsRefused if full else partial(PulsarError, command.error.error)
-            self.abort(kind(command.error.message))
+            code, text = command.error.error, command.error.message
+            # before a session the limit of connections alone is told so (ServerCnx.channelActive)
+            self.abort(ConnectionsRefused(text) if code == pb.NotAllowedError else PulsarError(code, text))
             return
         request = self._requests.get(answer.request_id)
         if request is None:
