@@ -294,7 +294,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         elif state is State.CLOSING:
             self._close_transport()
         else:  # tells the client that nothing more comes, and closes when it has understood
-            self._linger_timer = self._loop.call_later(LINGER_SECONDS, self.close)
+            drain = self._drain
+            seconds = LINGER_SECONDS if drain is None else drain.linger_seconds(self._writer.written_at)
+            self._linger_timer = self._loop.call_later(seconds, self.close)
             with suppress(OSError):  # the client has reset the connection: `connection_lost` comes
                 self._transport.write_eof()
 

@@ -30,6 +30,9 @@ READ_UNTIL_SECONDS = 0.4
 LINGER_SECONDS = 0.3
 """How long a drained connection waits for its client to hang up. Closing with requests unread would be a reset, which
 takes from the client also the answers on their way to it (RFC 9112, 9.6)."""
+ANSWERED_LINGER_SECONDS = 2.0
+"""The same of one that was answered in the drain. It may be slow to read, and send on between two of its answers; when
+that fails, Java's client takes what it has not read for lost."""
 
 
 class Drain:
@@ -91,6 +94,10 @@ class Drain:
             # what is in the socket now is received in the next turn, possibly after the first of the two calls
             self._loop.call_soon(self._loop.call_soon, self._look, reads)
         return False
+
+    def linger_seconds(self, written_at: float) -> float:
+        """How long to wait for the client to hang up; `written_at`: when something was last sent to it."""
+        return ANSWERED_LINGER_SECONDS if written_at >= self._begun else LINGER_SECONDS
 
     def stop(self) -> None:
         """The connection has ended."""

@@ -17,6 +17,7 @@ def timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draining, "QUIET_SECONDS", 0.05)
     monkeypatch.setattr(draining, "HURRY_AFTER_SECONDS", NEVER)
     monkeypatch.setattr(draining, "READ_UNTIL_SECONDS", NEVER)
+    monkeypatch.setattr(draining, "ANSWERED_LINGER_SECONDS", draining.LINGER_SECONDS)  # these clients never hang up
 
 
 def begin_to_drain(bench: Bench) -> "asyncio.Task[None]":
@@ -202,6 +203,27 @@ async def test_what_stands_behind_a_long_poll_is_served() -> None:
         assert await end_of(client) == b""
         await drained
         assert bench.cancelled == [1]
+
+
+async def test_who_is_slow_to_read_and_sends_on_loses_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Java's producer does on a busy machine: a write that fails has it drop all answers that it has not read."""
+    monkeypatch.setattr(draining, "LINGER_SECONDS", 0.05)
+    monkeypatch.setattr(draining, "ANSWERED_LINGER_SECONDS", 10.0)
+    async with serving() as bench:
+        async with connected(bench) as client:
+            client.writer.transport.pause_reading()
+            client.send(request(LATER, 1))
+            await bench.begun(1)
+            drained = begin_to_drain(bench)
+            bench.answer(1)
+            await asyncio.sleep(0.3)  # longer than an idle client is waited for
+            for number in (2, 3):
+                client.send(request(ECHO, number))
+                await asyncio.sleep(0.1)  # a reset would come, and the next write fail
+            client.writer.transport.resume_reading()
+            assert (await client.receive()).number == 1
+            assert await end_of(client) == b""
+        await drained
 
 
 async def test_who_sends_no_more_gets_its_answers_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
